@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The symbol table: every kernel symbol by address, with sizes.
+ *
+ * Pure data. It reads nothing and knows nobody: the tracker feeds it, tests feed it byte literals.
+ * It takes no lock; its owner lets one thread in at a time. What it renders are snapshots, which
+ * need no lock at all.
+ *
+ * Symbols lie sorted in leaves of a few hundred, each with the text of its rows once somebody has
+ * read them. Adding or removing a symbol costs a search and a shift within one leaf, whatever the
+ * table holds; rendering costs the leaves that changed, and a pointer for each that did not.
+ */
+#ifndef CORE_SYMTAB_H
+#define CORE_SYMTAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/snapshot.h"
+
+enum symbol_kind {
+	SYMBOL_CORE,	  /* of vmlinux: len unknown, ends at the next one of its section */
+	SYMBOL_MODULE,	  /* of a module: the same, within the module */
+	SYMBOL_BPF_PROG,  /* a JITed function: len exact */
+	SYMBOL_BPF_AUX,	  /* belongs to a program, and only kallsyms has it: __cfi_, exception
+			     callback */
+	SYMBOL_BPF_IMAGE, /* trampoline, struct_ops, dispatcher: len exact, or a page to be clipped
+			   */
+	SYMBOL_OUT_OF_LINE, /* ftrace and kprobe pages: len as its event said, to be clipped */
+};
+
+struct symbol {
+	uint64_t addr;
+	uint64_t len;	  /* bytes that the source knows of; 0: up to the next symbol, see above */
+	uint64_t added;	  /* CLOCK_MONOTONIC ns of the registration; 0: before anything we know */
+	const char *name; /* the kernel's, unescaped, up to 511 bytes */
+	const char *module; /* as kallsyms prints it between brackets; NULL for vmlinux */
+	uint32_t prog_id;   /* of SYMBOL_BPF_PROG and SYMBOL_BPF_AUX; 0 if not known */
+	char type;	    /* nm's letter */
+	uint8_t kind;	    /* enum symbol_kind */
+};
+
+enum symtab_format {
+	SYMTAB_KSYMS,	 /* ADDR SIZE TYPE NAME[<TAB>[module]] */
+	SYMTAB_KALLSYMS, /* ADDR TYPE NAME[<TAB>[module]] */
+};
+
+struct symtab;
+
+int symtab_create(struct symtab **ret);
+void symtab_destroy(struct symtab *table); /* NULL is fine */
+DEFINE_CLEANUP(symtab, struct symtab *, symtab_destroy)
+
+/*
+ * Says that no symbol that starts in [start, end) and has no len of its own reaches past end: a
+ * section of the kernel, or all of a module. -EINVAL for an empty or overlapping range, -ENOMEM.
+ */
+int symtab_add_bound(struct symtab *table, uint64_t start, uint64_t end);
+/* Takes back a bound by its start. -ENOENT. */
+int symtab_remove_bound(struct symtab *table, uint64_t start);
+
+/*
+ * Adds a symbol, copying what it points to. Symbols of one address stay in the order in which they
+ * were added (the kernel's own). -EEXIST for the same address, name and module again, -ENOMEM.
+ */
+int symtab_add(struct symtab *table, const struct symbol *symbol);
+/*
+ * Adds many at once, in any order, for a baseline: as symtab_add() one by one, but in O(n log n)
+ * and with symbols that are there already left out. Returns how many were added, -ENOMEM (then
+ * none were).
+ */
+int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t count);
+/*
+ * Changes what is known of one symbol: len, added, prog_id and kind become those of symbol, found
+ * by address and name. -ENOENT.
+ */
+int symtab_update(struct symtab *table, const struct symbol *symbol);
+/* Removes the symbol of this address and name (and module, where one is given). -ENOENT. */
+int symtab_remove(struct symtab *table, uint64_t addr, const char *name, const char *module);
+
+/*
+ * The symbol that starts at addr and has this name; NULL name: the first there. NULL if there is
+ * none. What is returned stays valid to the next change of the table.
+ */
+const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, const char *name);
+
+struct symtab_hit {
+	const struct symbol *symbol; /* the kernel's first of its address */
+	uint64_t size;		     /* as ksyms shows it: clipped, bounded */
+	size_t aliases;		     /* how many others share its address: symbol[1] and on */
+};
+
+/*
+ * Which symbol covers addr? -ENOENT if none does. O(log n). What ret points to stays valid to the
+ * next change of the table; its aliases are found with symtab_alias().
+ */
+int symtab_lookup(const struct symtab *table, uint64_t addr, struct symtab_hit *ret);
+/* The n-th alias of a hit, 0 to hit->aliases - 1, in the kernel's order. */
+const struct symbol *symtab_alias(const struct symtab *table, const struct symtab_hit *hit,
+				  size_t n);
+
+/* Calls visit for every symbol from the first at or above start, in order, with the size that it
+ * has in ksyms, until it returns other than 0, which is then returned. visit changes nothing. */
+typedef int symtab_visit_fn(const struct symbol *symbol, uint64_t size, void *arg);
+int symtab_visit(const struct symtab *table, uint64_t start, symtab_visit_fn *visit, void *arg);
+
+/* How many symbols there are, of all kinds or of one. */
+size_t symtab_count(const struct symtab *table);
+size_t symtab_count_kind(const struct symtab *table, enum symbol_kind kind);
+/* Rises with every change that a reader of ksyms could see. Starts at 1. */
+uint64_t symtab_generation(const struct symtab *table);
+
+/* All rows, sorted by address, names escaped as text_escape() does. -ENOMEM. */
+int symtab_render(struct symtab *table, enum symtab_format format, struct snapshot **ret);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A view is a top-level name of the tree with all that is below it. It fills one table, and that
+ * is all that the rest of fs/ knows of it: node.c and session.c have no switch on path names.
+ *
+ * A view is asked by path, each time anew, and keeps no state for a node. So node ids can be
+ * computed from paths, and a new process can take a mount over from a list of them.
+ *
+ * Every call may come on any thread. tracker_sync() has been called for the request that it serves.
+ * A view without `may_block` is called where the tree is served and must not touch a file system of
+ * others; one with it is called on a pool of workers.
+ */
+#ifndef FS_VIEW_H
+#define FS_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "core/snapshot.h"
+#include "core/text.h"
+
+enum view_kind {
+	VIEW_DIR,
+	VIEW_FILE,
+	VIEW_LINK,
+	VIEW_STREAM, /* a file whose open handles grow: events */
+};
+
+/*
+ * Content that has no version: what each open shows is rendered for it (status, stats, usdt/).
+ * As a generation.
+ */
+#define VIEW_VOLATILE UINT64_MAX
+
+struct view_attr {
+	enum view_kind kind;
+	/*
+	 * Of a file: which content this name has now; equal numbers, equal bytes, for as long as
+	 * the process runs. Of a stream: its epoch, changed when old bytes leave. Others: 0.
+	 */
+	uint64_t generation;
+	struct timespec mtime; /* zero: now */
+	/*
+	 * This name leads here, with this generation, for as long as the directory that it is in
+	 * exists: the kernel may remember it without asking again.
+	 */
+	bool fixed;
+	uint64_t size; /* of a stream: bytes kept. Others: 0, files are measured when asked for */
+	mode_t mode;   /* permission bits; 0: the tree's own for that kind */
+	/* With mode not 0: the owner, for what belongs to somebody (usdt/PID). */
+	uid_t uid;
+	gid_t gid;
+};
+
+/* The names below the view: count is 0 for the view's own top. Escaped, as in the tree. */
+#define VIEW_DEPTH 8
+struct view_path {
+	int count;
+	const char *name[VIEW_DEPTH];
+};
+
+/* Who asks: as FUSE tells it. pid is a thread id in the mounter's pid namespace, 0 for one outside
+ * of it. */
+struct view_caller {
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+};
+
+struct view_list;
+/*
+ * Adds an entry to a listing. name is copied. attr may be NULL where only the kind is known
+ * cheaply; then `kind` is all that readdir tells, and a later lookup fills in the rest.
+ */
+int view_list_add(struct view_list *list, const char *name, enum view_kind kind,
+		  const struct view_attr *attr);
+
+struct view_ops {
+	const char *name;
+	bool may_block;
+
+	/* What is at path? -ENOENT. count 0 asks for the view's own top. */
+	int (*lookup)(void *view, const struct view_path *path, const struct view_caller *caller,
+		      struct view_attr *ret);
+	/* The entries of a directory, without . and .., in an order that does not jump. */
+	int (*list)(void *view, const struct view_path *path, const struct view_caller *caller,
+		    struct view_list *list);
+	/* The bytes of a file, as of now. */
+	int (*render)(void *view, const struct view_path *path, const struct view_caller *caller,
+		      struct snapshot **ret);
+	/* Where a symlink leads: a string of the caller's. */
+	int (*readlink)(void *view, const struct view_path *path, const struct view_caller *caller,
+			char **ret);
+
+	/* A stream: an open handle, its size now, and bytes at an offset of that handle. */
+	int (*stream_open)(void *view, const struct view_path *path, void **ret);
+	uint64_t (*stream_size)(void *view, void *stream);
+	ssize_t (*stream_read)(void *view, void *stream, uint64_t offset, void *buf, size_t len);
+	void (*stream_close)(void *view, void *stream);
+
+	/* Only pins/ has these. NULL: EROFS. */
+	int (*mkdir)(void *view, const struct view_path *path, const struct view_caller *caller);
+	int (*rmdir)(void *view, const struct view_path *path, const struct view_caller *caller);
+
+	/* What this view has to say in `status` and `metrics`. NULL: nothing. */
+	void (*status)(void *view, struct text *text);
+	void (*metrics)(void *view, struct text *text);
+	void (*destroy)(void *view);
+};
+
+struct view {
+	const struct view_ops *ops;
+	void *data;
+};
+
+#endif
