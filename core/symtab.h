@@ -38,6 +38,7 @@ struct symbol {
 	const char *module; /* as kallsyms prints it between brackets; NULL for vmlinux */
 	uint32_t prog_id;   /* of SYMBOL_BPF_PROG and SYMBOL_BPF_AUX; 0 if not known */
 	char type;	    /* nm's letter */
+	bool observed;	    /* added is when it was first seen there, not when it was registered */
 	uint8_t kind;	    /* enum symbol_kind */
 };
 
@@ -72,8 +73,8 @@ int symtab_add(struct symtab *table, const struct symbol *symbol);
  */
 int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t count);
 /*
- * Changes what is known of one symbol: len, added, prog_id and kind become those of symbol, found
- * by address and name. -ENOENT.
+ * Changes what is known of one symbol: len, added, observed, prog_id and kind become those of
+ * symbol, found by address and name. -ENOENT.
  */
 int symtab_update(struct symtab *table, const struct symbol *symbol);
 /* Removes the symbol of this address and name (and module, where one is given). -ENOENT. */
