@@ -17,7 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/prog.h"
+#include "core/eventlog.h"
+#include "core/progset.h"
 #include "core/ring.h"
 #include "core/snapshot.h"
 #include "core/symtab.h"
@@ -83,13 +84,6 @@ int tracker_resolve(struct tracker *tracker, uint64_t addr, uint64_t time,
 		    struct tracker_answer *ret);
 void tracker_answer_deinit(struct tracker_answer *answer);
 
-/* A list of referenced programs. */
-struct prog_list {
-	struct prog **progs;
-	size_t count;
-};
-void prog_list_deinit(struct prog_list *list);
-
 /* All programs, loaded and retained, by id. -ENOMEM. */
 int tracker_programs(struct tracker *tracker, struct prog_list *ret);
 /* One program, loaded or retained. -ENOENT. */
@@ -115,19 +109,8 @@ struct tracker_image_list {
 void tracker_image_list_deinit(struct tracker_image_list *list);
 int tracker_images(struct tracker *tracker, struct tracker_image_list *ret);
 
-/*
- * The event log: text in a window of offsets that only grow. What was read never changes; old
- * lines leave in blocks, and each such drop is an epoch.
- */
-struct tracker_events_span {
-	uint64_t start;	       /* offset of the oldest byte kept */
-	uint64_t end;	       /* offset past the newest */
-	uint64_t epoch;	       /* rises when start does */
-	uint64_t changed_unix; /* CLOCK_REALTIME ns of the last line */
-};
-void tracker_events_span(struct tracker *tracker, struct tracker_events_span *ret);
-/* Copies what is kept of [offset, offset + len). Bytes before `start` are not there: callers ask
- * for the span first. Returns how many, 0 at the end, -ESTALE below start. */
+/* The event log: see eventlog.h. */
+void tracker_events_span(struct tracker *tracker, struct eventlog_span *ret);
 ssize_t tracker_events_read(struct tracker *tracker, uint64_t offset, void *buf, size_t len);
 /* For the parts that have events of their own (pins): one line, without time and newline. */
 void tracker_events_add(struct tracker *tracker, const char *format, ...)

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Programs by id (a tree), by tag (a tree of lists) and by age (a queue): see progset.h. */
+#include "core/progset.h"
+
+#include <errno.h>
+#include <search.h>
+#include <string.h>
+#include <sys/queue.h>
+
+struct slot;
+
+/* One program under one of its functions' tags. */
+struct member {
+	struct slot *slot;
+	struct tag *tag;
+	TAILQ_ENTRY(member) next;
+};
+
+struct tag {
+	uint8_t tag[BPF_TAG_SIZE];
+	TAILQ_HEAD(, member) members;
+};
+
+struct slot {
+	uint32_t id;
+	struct prog *prog;
+	bool retained;
+	size_t own_bytes; /* beside the blobs */
+	TAILQ_ENTRY(slot) by_age;
+	struct member *members;
+	size_t member_count;
+};
+
+struct progset {
+	struct blob_pool *pool;
+	void *by_id;  /* tsearch() tree of struct slot */
+	void *by_tag; /* tsearch() tree of struct tag */
+	TAILQ_HEAD(, slot) retained;
+	size_t loaded_count, retained_count, tag_count;
+	size_t own_bytes; /* of retained entries */
+};
+
+void prog_list_deinit(struct prog_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		prog_unref(list->progs[i]);
+	free(list->progs);
+	*list = (struct prog_list){};
+}
+
+int progset_create(struct blob_pool *pool, struct progset **ret)
+{
+	struct progset *set = calloc(1, sizeof(*set));
+
+	if (!set)
+		return -ENOMEM;
+	set->pool = pool;
+	TAILQ_INIT(&set->retained);
+	*ret = set;
+	return 0;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct slot *left = a, *right = b;
+
+	return (left->id > right->id) - (left->id < right->id);
+}
+
+static int compare_tags(const void *a, const void *b)
+{
+	const struct tag *left = a, *right = b;
+
+	return memcmp(left->tag, right->tag, sizeof(left->tag));
+}
+
+static struct slot *find_slot(const struct progset *set, uint32_t id)
+{
+	struct slot key = {.id = id};
+	struct slot **found = tfind(&key, &set->by_id, compare_ids);
+
+	return found ? *found : NULL;
+}
+
+static struct tag *find_tag(const struct progset *set, const uint8_t bytes[BPF_TAG_SIZE])
+{
+	struct tag key;
+
+	memcpy(key.tag, bytes, sizeof(key.tag));
+	struct tag **found = tfind(&key, &set->by_tag, compare_tags);
+
+	return found ? *found : NULL;
+}
+
+static struct tag *get_tag(struct progset *set, const uint8_t bytes[BPF_TAG_SIZE])
+{
+	struct tag *tag = find_tag(set, bytes);
+
+	if (tag)
+		return tag;
+	tag = calloc(1, sizeof(*tag));
+	if (!tag)
+		return NULL;
+	memcpy(tag->tag, bytes, sizeof(tag->tag));
+	TAILQ_INIT(&tag->members);
+	if (!tsearch(tag, &set->by_tag, compare_tags)) {
+		free(tag);
+		return NULL;
+	}
+	set->tag_count++;
+	return tag;
+}
+
+static void drop_tag_if_empty(struct progset *set, struct tag *tag)
+{
+	if (!TAILQ_EMPTY(&tag->members))
+		return;
+	tdelete(tag, &set->by_tag, compare_tags);
+	set->tag_count--;
+	free(tag);
+}
+
+static int join_tag(struct progset *set, struct slot *slot, const uint8_t bytes[BPF_TAG_SIZE])
+{
+	for (size_t i = 0; i < slot->member_count; i++)
+		if (memcmp(slot->members[i].tag->tag, bytes, BPF_TAG_SIZE) == 0)
+			return 0;
+
+	struct tag *tag = get_tag(set, bytes);
+
+	if (!tag)
+		return -ENOMEM;
+	struct member *member = &slot->members[slot->member_count++];
+
+	*member = (struct member){.slot = slot, .tag = tag};
+	TAILQ_INSERT_TAIL(&tag->members, member, next);
+	return 0;
+}
+
+static void free_slot(struct progset *set, struct slot *slot)
+{
+	for (size_t i = 0; i < slot->member_count; i++) {
+		struct tag *tag = slot->members[i].tag;
+
+		TAILQ_REMOVE(&tag->members, &slot->members[i], next);
+		drop_tag_if_empty(set, tag);
+	}
+	free(slot->members);
+	prog_unref(slot->prog);
+	free(slot);
+}
+
+static size_t bytes_beside_blobs(const struct prog *prog)
+{
+	size_t bytes = sizeof(struct slot) + sizeof(*prog) +
+		       prog->func_count * (sizeof(prog->funcs[0]) + sizeof(struct member)) +
+		       prog->map_count * sizeof(prog->maps[0]);
+
+	for (size_t i = 0; i < prog->func_count; i++) {
+		bytes += prog->funcs[i].symbol ? strlen(prog->funcs[i].symbol) + 1 : 0;
+		bytes += prog->funcs[i].name ? strlen(prog->funcs[i].name) + 1 : 0;
+	}
+	return bytes;
+}
+
+int progset_add(struct progset *set, struct prog *prog)
+{
+	if (find_slot(set, prog->id))
+		return -EEXIST;
+	struct slot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	slot->id = prog->id;
+	slot->prog = prog_ref(prog);
+	slot->own_bytes = bytes_beside_blobs(prog);
+	slot->members = calloc(prog->func_count + 1, sizeof(slot->members[0]));
+	int r = slot->members ? join_tag(set, slot, prog->tag) : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < prog->func_count; i++)
+		r = join_tag(set, slot, prog->funcs[i].tag);
+	if (r == 0 && !tsearch(slot, &set->by_id, compare_ids))
+		r = -ENOMEM;
+	if (r < 0) {
+		free_slot(set, slot);
+		return r;
+	}
+	set->loaded_count++;
+	return 0;
+}
+
+struct prog *progset_find(const struct progset *set, uint32_t id)
+{
+	const struct slot *slot = find_slot(set, id);
+
+	return slot ? slot->prog : NULL;
+}
+
+static void count_blobs(const struct prog *prog, void (*count)(struct blob *))
+{
+	struct blob *const blobs[] = {prog->jited,     prog->xlated,	prog->btf,
+				      prog->func_info, prog->line_info, prog->jited_line};
+
+	for (size_t i = 0; i < ARRAY_SIZE(blobs); i++)
+		if (blobs[i])
+			count(blobs[i]);
+}
+
+int progset_unload(struct progset *set, uint32_t id, uint64_t mono, uint64_t unix_ns)
+{
+	struct slot *slot = find_slot(set, id);
+
+	if (!slot || slot->retained)
+		return -ENOENT;
+	atomic_store_explicit(&slot->prog->unloaded_unix, unix_ns, memory_order_relaxed);
+	atomic_store_explicit(&slot->prog->unloaded_mono, MAX(mono, (uint64_t)1),
+			      memory_order_release);
+	slot->retained = true;
+	TAILQ_INSERT_TAIL(&set->retained, slot, by_age);
+	count_blobs(slot->prog, blob_retain);
+	set->own_bytes += slot->own_bytes;
+	set->loaded_count--;
+	set->retained_count++;
+	return 0;
+}
+
+int progset_remove(struct progset *set, uint32_t id)
+{
+	struct slot *slot = find_slot(set, id);
+
+	if (!slot)
+		return -ENOENT;
+	tdelete(slot, &set->by_id, compare_ids);
+	if (slot->retained) {
+		TAILQ_REMOVE(&set->retained, slot, by_age);
+		count_blobs(slot->prog, blob_release);
+		set->own_bytes -= slot->own_bytes;
+		set->retained_count--;
+	} else {
+		set->loaded_count--;
+	}
+	free_slot(set, slot);
+	return 0;
+}
+
+void progset_destroy(struct progset *set)
+{
+	if (!set)
+		return;
+	while (set->by_id)
+		progset_remove(set, (*(struct slot **)set->by_id)->id);
+	free(set);
+}
+
+struct prog *progset_oldest_retained(const struct progset *set)
+{
+	const struct slot *slot = TAILQ_FIRST(&set->retained);
+
+	return slot ? slot->prog : NULL;
+}
+
+size_t progset_retained_bytes(const struct progset *set)
+{
+	return set->own_bytes + blob_pool_retained_bytes(set->pool);
+}
+
+size_t progset_loaded(const struct progset *set)
+{
+	return set->loaded_count;
+}
+
+size_t progset_retained(const struct progset *set)
+{
+	return set->retained_count;
+}
+
+static void list_slot(const void *node, VISIT which, void *arg)
+{
+	struct prog_list *list = arg;
+	const struct slot *slot = *(struct slot *const *)node;
+
+	if (which == postorder || which == leaf)
+		list->progs[list->count++] = prog_ref(slot->prog);
+}
+
+int progset_list(const struct progset *set, struct prog_list *ret)
+{
+	size_t count = set->loaded_count + set->retained_count;
+
+	*ret = (struct prog_list){.progs = calloc(MAX(count, (size_t)1), sizeof(ret->progs[0]))};
+	if (!ret->progs)
+		return -ENOMEM;
+	twalk_r(set->by_id, list_slot, ret);
+	return 0;
+}
+
+/* What the members of one tag are sorted by: the best one first. */
+struct standing {
+	struct prog *prog;
+	bool own;
+	bool loaded;
+};
+
+static int compare_standing(const void *a, const void *b)
+{
+	const struct standing *left = a, *right = b;
+
+	if (left->own != right->own)
+		return right->own - left->own;
+	if (left->loaded != right->loaded)
+		return right->loaded - left->loaded;
+	if (left->prog->loaded_mono != right->prog->loaded_mono)
+		return left->prog->loaded_mono < right->prog->loaded_mono ? 1 : -1;
+	return (left->prog->id < right->prog->id) - (left->prog->id > right->prog->id);
+}
+
+int progset_of_tag(const struct progset *set, const uint8_t bytes[BPF_TAG_SIZE],
+		   struct prog_list *ret)
+{
+	const struct tag *tag = find_tag(set, bytes);
+	const struct member *member;
+	size_t count = 0;
+
+	if (!tag)
+		return -ENOENT;
+	TAILQ_FOREACH(member, &tag->members, next)
+	count++;
+	_cleanup_free_ struct standing *standings = calloc(count, sizeof(*standings));
+	struct prog **progs = calloc(count, sizeof(progs[0]));
+
+	if (!standings || !progs) {
+		free(progs);
+		return -ENOMEM;
+	}
+	struct standing *next = standings;
+
+	TAILQ_FOREACH(member, &tag->members, next)
+	{
+		struct prog *prog = member->slot->prog;
+
+		*next++ = (struct standing){
+			.prog = prog,
+			.own = memcmp(prog->tag, bytes, BPF_TAG_SIZE) == 0,
+			.loaded = !member->slot->retained,
+		};
+	}
+	qsort(standings, count, sizeof(*standings), compare_standing);
+	for (size_t i = 0; i < count; i++)
+		progs[i] = prog_ref(standings[i].prog);
+	*ret = (struct prog_list){.progs = progs, .count = count};
+	return 0;
+}
+
+struct tag_list {
+	uint8_t (*tags)[BPF_TAG_SIZE];
+	size_t count;
+};
+
+static void list_tag(const void *node, VISIT which, void *arg)
+{
+	struct tag_list *list = arg;
+	const struct tag *tag = *(struct tag *const *)node;
+
+	if (which == postorder || which == leaf)
+		memcpy(list->tags[list->count++], tag->tag, BPF_TAG_SIZE);
+}
+
+int progset_tags(const struct progset *set, uint8_t (**ret)[BPF_TAG_SIZE], size_t *ret_count)
+{
+	struct tag_list list = {.tags = calloc(MAX(set->tag_count, (size_t)1), BPF_TAG_SIZE)};
+
+	if (!list.tags)
+		return -ENOMEM;
+	twalk_r(set->by_tag, list_tag, &list);
+	*ret = list.tags;
+	*ret_count = list.count;
+	return 0;
+}
