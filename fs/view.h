@@ -8,7 +8,7 @@
  *
  * Every call may come on any thread. tracker_sync() has been called for the request that it serves.
  * A view without `may_block` is called where the tree is served and must not touch a file system of
- * others; one with it is called on a pool of workers.
+ * others; one with it is called on a pool of workers, and so is render() of a file that is `slow`.
  */
 #ifndef FS_VIEW_H
 #define FS_VIEW_H
@@ -48,6 +48,11 @@ struct view_attr {
 	 * exists: the kernel may remember it without asking again.
 	 */
 	bool fixed;
+	/*
+	 * Of a file: render() takes long or can block (bpf/TAG/ID/holders walks /proc), so it is
+	 * called on the pool of workers, as in a view that may_block.
+	 */
+	bool slow;
 	uint64_t size; /* of a stream: bytes kept. Others: 0, files are measured when asked for */
 	mode_t mode;   /* permission bits; 0: the tree's own for that kind */
 	/* With mode not 0: the owner, for what belongs to somebody (usdt/PID). */
