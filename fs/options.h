@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the command line asks for. Parsing touches nothing outside: names of groups are looked up,
+ * pids and mount points are not.
+ */
+#ifndef FS_OPTIONS_H
+#define FS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/text.h"
+
+enum options_command {
+	COMMAND_MOUNT,
+	COMMAND_CHECK,
+	COMMAND_UMOUNT,
+	COMMAND_HELP,
+	COMMAND_VERSION,
+};
+
+enum pin_field {
+	PIN_COMM,
+	PIN_EXE,
+	PIN_CGROUP,
+};
+
+/* --pin: which process to pin when it execs. */
+struct pin_rule {
+	enum pin_field field;
+	const char *glob;
+};
+
+struct options {
+	enum options_command command;
+	const char *mountpoint; /* DEFAULT_MOUNTPOINT unless given */
+	bool foreground;
+	bool debug;
+
+	uint64_t retain_ns;
+	uint64_t retain_bytes;
+	uint64_t events_bytes;
+
+	struct pin_rule *pins;
+	size_t pin_count;
+	unsigned int pin_max;
+	uint64_t pin_ns;
+	const char **pin_cross; /* file system types */
+	size_t pin_cross_count;
+
+	bool has_group;
+	gid_t group; /* who else may read kernel addresses */
+	pid_t pidns; /* 0: the daemon's own */
+
+	uid_t uid; /* owner and mode of the tree */
+	gid_t gid;
+	mode_t umask;
+
+	/* What the pointers above point into. */
+	char **strings;
+	size_t string_count;
+};
+
+#define DEFAULT_MOUNTPOINT "/run/ksymfs"
+
+/*
+ * Parses argv. -EINVAL after it has written one line, without a newline, on what is wrong to
+ * `error`; -ENOMEM.
+ */
+int options_parse(int argc, char *const *argv, struct options *ret, struct text *error);
+void options_deinit(struct options *options);
+#define _cleanup_options_ CLEANUP(options_deinit)
+
+/*
+ * 90s, 10m, 1h, 2d, 250ms as ns; a bare number is seconds. 4096, 64K, 8M, 1G, in bytes. -EINVAL for
+ * anything else, blanks and signs too, and -ERANGE for what does not fit.
+ */
+int parse_duration(const char *string, uint64_t *ret_ns);
+int parse_size(const char *string, uint64_t *ret_bytes);
+
+/* What --help prints. */
+extern const char options_help[];
+
+#endif

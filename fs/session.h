@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The session: requests of the kernel's FUSE client, answered from the node table (node.h) and the
+ * views (views.h), or handed to the one module that has nodes of its own (struct foreign_ops).
+ *
+ * It drains what the kernel has written (tracker_sync) before it answers anything that could depend
+ * on it, once a request. Two threads receive; they never wait for other people's file systems: a
+ * view with `may_block`, and foreign nodes, are served by pools of workers, a pool each.
+ */
+#ifndef FS_SESSION_H
+#define FS_SESSION_H
+
+#define FUSE_USE_VERSION 312
+#include <fuse3/fuse_lowlevel.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/text.h"
+#include "fs/view.h"
+
+struct session;
+struct tracker;
+
+/* Node ids with this bit set are foreign: the session's own never have it. */
+#define FOREIGN_NODE (UINT64_C(1) << 63)
+
+/* Takes the entries of a foreign directory. */
+struct foreign_listing;
+/*
+ * Adds an entry: its inode number and type (S_IFMT bits of mode), and the offset at which the
+ * listing goes on after it, never 0. False: no room, stop here and return 0; the entry was not
+ * taken.
+ */
+bool foreign_listing_add(struct foreign_listing *listing, const char *name, uint64_t ino,
+			 mode_t mode, uint64_t next_offset);
+
+/*
+ * Nodes that another module numbers, counts and opens by itself: what is below the hidden top-level
+ * name. Every call but forget() comes on a worker of a pool that serves nothing else, may block,
+ * and may come on several workers at once. A caller who is killed is answered at once; his call
+ * goes on, and what it opened or looked up is given back by release(), releasedir() or forget(), so
+ * that the two sides' counts agree.
+ *
+ * -errno is handed to the caller as it is. What is not here answers EROFS (what would write) or
+ * ENOSYS.
+ */
+struct foreign_ops {
+	/* The top-level name that leads here. It is looked up, and never listed. */
+	const char *name;
+	/* How many workers there may be, all of which can hang. */
+	unsigned int workers;
+
+	/*
+	 * Looks up name in parent and counts one lookup of the node found. parent is FUSE_ROOT_ID
+	 * for `name` above. ret is zeroed before; ret->ino must have FOREIGN_NODE set.
+	 */
+	int (*lookup)(void *foreign, uint64_t parent, const char *name,
+		      const struct view_caller *caller, struct fuse_entry_param *ret);
+	/* Drops count lookups. Comes on a receiving thread: must not touch a file system. */
+	void (*forget)(void *foreign, uint64_t node, uint64_t count);
+	/* ret_timeout: seconds for which the kernel may use the answer, preset to 0. */
+	int (*getattr)(void *foreign, uint64_t node, const struct view_caller *caller,
+		       struct stat *ret, double *ret_timeout);
+	/* A string of the caller's. */
+	int (*readlink)(void *foreign, uint64_t node, const struct view_caller *caller, char **ret);
+
+	/* fi->flags asks to read only; sets fi->fh, and fi->keep_cache or fi->direct_io. */
+	int (*open)(void *foreign, uint64_t node, const struct view_caller *caller,
+		    struct fuse_file_info *fi);
+	/* Fewer bytes than len only at the end of the file. */
+	ssize_t (*read)(void *foreign, uint64_t node, uint64_t fh, uint64_t offset, void *buf,
+			size_t len);
+	void (*release)(void *foreign, uint64_t node, uint64_t fh);
+
+	int (*opendir)(void *foreign, uint64_t node, const struct view_caller *caller,
+		       struct fuse_file_info *fi);
+	/* Entries from offset on, 0 being the start, `.` and `..` among them. */
+	int (*readdir)(void *foreign, uint64_t node, uint64_t fh, uint64_t offset,
+		       struct foreign_listing *listing);
+	void (*releasedir)(void *foreign, uint64_t node, uint64_t fh);
+
+	/* As getxattr(2) and listxattr(2): with size 0, how much there is; -ERANGE. */
+	ssize_t (*getxattr)(void *foreign, uint64_t node, const struct view_caller *caller,
+			    const char *name, void *buf, size_t size);
+	ssize_t (*listxattr)(void *foreign, uint64_t node, const struct view_caller *caller,
+			     void *buf, size_t size);
+	int (*statfs)(void *foreign, uint64_t node, struct statvfs *ret);
+};
+
+struct session_options {
+	uid_t uid; /* who owns the tree */
+	gid_t gid;
+	mode_t umask;
+	bool debug; /* libfuse's own trace to stderr */
+};
+
+/* -ENOMEM, or -EINVAL where libfuse refuses. The tracker and the views outlive the session. */
+int session_create(const struct session_options *options, struct tracker *tracker,
+		   struct session **ret);
+/* Frees what session_run() has left. */
+void session_destroy(struct session *session); /* NULL is fine */
+DEFINE_CLEANUP(session, struct session *, session_destroy)
+
+/* Before session_run(). The views are the caller's. */
+void session_set_views(struct session *session, const struct view *views, size_t count);
+void session_set_foreign(struct session *session, const struct foreign_ops *ops, void *foreign);
+
+/*
+ * Serves fd, which is /dev/fuse of a mount and stays the caller's, until the file system is
+ * unmounted or session_stop() is called. Returns 0, or -errno when threads could not be had.
+ */
+int session_run(struct session *session, int fd);
+/* Ends session_run() soon, whatever is open or hung. Any thread, and signal handlers. */
+void session_stop(struct session *session);
+
+/* Wakes who polls a stream that has grown. Any thread, with any lock of a view held. */
+void session_notify_streams(struct session *session);
+
+/* The `key: value` lines of status, and the lines of metrics, that are about the session. */
+void session_status(struct session *session, struct text *text);
+void session_metrics(struct session *session, struct text *text);
+
+#endif
