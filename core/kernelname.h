@@ -20,7 +20,7 @@ struct kernelname;
 
 struct kernelname_answer {
 	char name[512];
-	char module[64]; /* empty for vmlinux */
+	char module[64]; /* empty for vmlinux, and for BPF: %pS prints no [bpf] */
 	uint64_t offset; /* of the address asked for within the symbol */
 	uint64_t size;	 /* as the kernel reckons it */
 };

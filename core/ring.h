@@ -10,10 +10,10 @@
  *
  * Records that were overwritten are counted: by PERF_RECORD_LOST, which the kernel writes only
  * ahead of the next record that fits, and by PERF_FORMAT_LOST, read after a drain that found a ring
- * nearly full.
+ * well filled. Each loss is told once, whichever knew of it first.
  *
- * One thread at a time may drain, hotplug or close; rings_pending() may be called by any thread at
- * any time in between. Source: perf_event_open(2), kernel/events/core.c.
+ * One thread at a time may drain, hotplug, ask for stats or close; rings_pending() may be called by
+ * any other thread meanwhile. Source: perf_event_open(2), kernel/events/core.c.
  */
 #ifndef CORE_RING_H
 #define CORE_RING_H
@@ -54,7 +54,7 @@ struct record {
 			uint8_t tag[8];
 		} bpf;
 		struct {
-			uint64_t count; /* records */
+			uint64_t count; /* records; 1 for one that did not parse */
 		} lost;
 		struct {
 			const char *comm;
@@ -91,9 +91,17 @@ int rings_open(unsigned int wants, unsigned int pages, struct rings **ret);
 void rings_close(struct rings *rings); /* NULL is fine */
 DEFINE_CLEANUP(rings, struct rings *, rings_close)
 
-/* An fd for poll() and epoll, readable while records wait. Belongs to rings. */
+/*
+ * An fd for poll() and epoll that becomes readable when a record is written. It says so once (a
+ * perf event forgets that it was ready when it is polled), so whoever is woken drains. Belongs to
+ * rings.
+ */
 int rings_fd(const struct rings *rings);
-/* Has the kernel written what was not drained? A load a CPU; no system call. */
+/*
+ * Has the kernel written what was not drained? A load a CPU; no system call. A record is pending
+ * until the call that took it has returned: false means that all that was written has been taken,
+ * and that the caller sees what its taker did.
+ */
 bool rings_pending(const struct rings *rings);
 
 /*
@@ -105,14 +113,15 @@ bool rings_pending(const struct rings *rings);
 typedef void rings_take_fn(const struct record *record, void *arg);
 int rings_drain(struct rings *rings, rings_take_fn *take, void *arg);
 
-/* Opens a ring for a CPU that has come online, if it has none that works. */
+/* Opens a ring for a CPU that has come online, if it has none that works. Errors as rings_open().
+ */
 int rings_cpu_online(struct rings *rings, unsigned int cpu);
 
 struct rings_stats {
 	unsigned int cpus;
 	uint64_t records;   /* handed out */
 	uint64_t lost;	    /* records that the kernel had no room for */
-	uint64_t malformed; /* records that did not parse, left out */
+	uint64_t malformed; /* records that did not parse, told as RECORD_LOST */
 	size_t bytes;	    /* of ring memory */
 };
 void rings_stats(const struct rings *rings, struct rings_stats *ret);
