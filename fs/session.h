@@ -54,7 +54,8 @@ struct foreign_ops {
 
 	/*
 	 * Looks up name in parent and counts one lookup of the node found. parent is FUSE_ROOT_ID
-	 * for `name` above. ret is zeroed before; ret->ino must have FOREIGN_NODE set.
+	 * for `name` above. ret is zeroed before; ret->ino must have FOREIGN_NODE set. The name `.`
+	 * is parent itself: it is asked for where a view says VIEW_FOREIGN.
 	 */
 	int (*lookup)(void *foreign, uint64_t parent, const char *name,
 		      const struct view_caller *caller, struct fuse_entry_param *ret);
@@ -66,9 +67,14 @@ struct foreign_ops {
 	/* A string of the caller's. */
 	int (*readlink)(void *foreign, uint64_t node, const struct view_caller *caller, char **ret);
 
-	/* fi->flags asks to read only; sets fi->fh, and fi->keep_cache or fi->direct_io. */
+	/*
+	 * fi->flags asks to read only; sets fi->fh, and fi->keep_cache or fi->direct_io. Or sets
+	 * *ret_backing, preset to 0, to what session_backing_open() gave: then the kernel reads the
+	 * file behind it by itself, and read() is not called. All opens of a node that are there at
+	 * once must then have the same one.
+	 */
 	int (*open)(void *foreign, uint64_t node, const struct view_caller *caller,
-		    struct fuse_file_info *fi);
+		    struct fuse_file_info *fi, int32_t *ret_backing);
 	/* Fewer bytes than len only at the end of the file. */
 	ssize_t (*read)(void *foreign, uint64_t node, uint64_t fh, uint64_t offset, void *buf,
 			size_t len);
@@ -114,6 +120,20 @@ void session_set_foreign(struct session *session, const struct foreign_ops *ops,
 int session_run(struct session *session, int fd);
 /* Ends session_run() soon, whatever is open or hung. Any thread, and signal handlers. */
 void session_stop(struct session *session);
+
+/*
+ * Passthrough, which libfuse has from 3.17 on and the kernel from 6.9 on: registers an open file
+ * that the kernel may read from without asking us. Returns its id, above 0, -EOPNOTSUPP where
+ * the kernel did not agree to it in INIT, or -errno. fd may be closed after. Any thread, from
+ * foreign_ops on.
+ */
+int32_t session_backing_open(struct session *session, int fd);
+void session_backing_close(struct session *session, int32_t backing);
+/*
+ * Whether files that are opened with direct_io can be mapped shared (6.6): what is not kept in the
+ * page cache is never stale, but without this a shared mapping of it says ENODEV.
+ */
+bool session_maps_direct_io(const struct session *session);
 
 /* Wakes who polls a stream that has grown. Any thread, with any lock of a view held. */
 void session_notify_streams(struct session *session);

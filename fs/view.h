@@ -27,6 +27,11 @@ enum view_kind {
 	VIEW_FILE,
 	VIEW_LINK,
 	VIEW_STREAM, /* a file whose open handles grow: events */
+	/*
+	 * A regular file that is a node of the foreign module (fs/session.h): `generation` is its
+	 * node id. A lookup is answered by that module's lookup of `.` in the node.
+	 */
+	VIEW_FOREIGN,
 };
 
 /*
