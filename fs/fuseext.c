@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* INIT flags and passthrough ioctls that libfuse 3.14 does not have: see fuseext.h. */
+#include "fs/fuseext.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+/* Of include/uapi/linux/fuse.h, which Debian 12's headers have without the newest parts. */
+#define FUSE_OP_INIT		   26
+#define FUSE_FLAG_INIT_EXT	   (UINT64_C(1) << 30)
+#define FUSE_FLAG_DIRECT_IO_MMAP   (UINT64_C(1) << 36)
+#define FUSE_FLAG_PASSTHROUGH	   (UINT64_C(1) << 37)
+#define FUSE_OPEN_FLAG_PASSTHROUGH (1u << 7)
+
+struct in_header {
+	uint32_t len;
+	uint32_t opcode;
+	uint64_t unique;
+	uint64_t nodeid;
+	uint32_t uid, gid, pid;
+	uint32_t padding;
+};
+
+struct out_header {
+	uint32_t len;
+	int32_t error;
+	uint64_t unique;
+};
+
+struct init_in {
+	uint32_t major, minor;
+	uint32_t max_readahead;
+	uint32_t flags;
+	uint32_t flags2;
+};
+
+struct init_out {
+	uint32_t major, minor;
+	uint32_t max_readahead;
+	uint32_t flags;
+	uint16_t max_background, congestion_threshold;
+	uint32_t max_write;
+	uint32_t time_gran;
+	uint16_t max_pages, map_alignment;
+	uint32_t flags2;
+	uint32_t max_stack_depth;
+};
+
+struct backing_map {
+	int32_t fd;
+	uint32_t flags;
+	uint64_t padding;
+};
+
+#define FUSE_DEV_BACKING_OPEN  _IOW(229, 1, struct backing_map)
+#define FUSE_DEV_BACKING_CLOSE _IOW(229, 2, uint32_t)
+
+void fuseext_saw_request(struct fuseext *ext, const void *request, size_t len)
+{
+	struct in_header header;
+	struct init_in init;
+
+	if (len < sizeof(header))
+		return;
+	memcpy(&header, request, sizeof(header));
+	if (header.opcode != FUSE_OP_INIT)
+		return;
+	ext->init_unique = header.unique;
+	ext->offered = 0;
+	/* An INIT that ends before flags2 is of a kernel that has nothing to offer here. */
+	if (len < sizeof(header) + sizeof(init))
+		return;
+	memcpy(&init, (const char *)request + sizeof(header), sizeof(init));
+	if (init.flags & FUSE_FLAG_INIT_EXT)
+		ext->offered = init.flags | (uint64_t)init.flags2 << 32;
+}
+
+void fuseext_patch_reply(struct fuseext *ext, const struct iovec *iov, int count)
+{
+	struct out_header header;
+	struct init_out init;
+
+	if (count != 2 || iov[0].iov_len != sizeof(header) || iov[1].iov_len < sizeof(init))
+		return;
+	memcpy(&header, iov[0].iov_base, sizeof(header));
+	if (!ext->init_unique || header.unique != ext->init_unique || header.error)
+		return;
+	ext->init_unique = 0;
+	memcpy(&init, iov[1].iov_base, sizeof(init));
+
+	uint64_t want = ext->offered & (FUSE_FLAG_DIRECT_IO_MMAP | FUSE_FLAG_PASSTHROUGH);
+
+	if (!want)
+		return;
+	init.flags |= FUSE_FLAG_INIT_EXT;
+	init.flags2 |= want >> 32;
+	/*
+	 * 2 is the most that the kernel takes, and what it takes to read from an overlayfs, which
+	 * most containers' roots are.
+	 */
+	if (want & FUSE_FLAG_PASSTHROUGH)
+		init.max_stack_depth = 2;
+	memcpy(iov[1].iov_base, &init, sizeof(init));
+	ext->passthrough = want & FUSE_FLAG_PASSTHROUGH;
+	ext->mmap_direct_io = want & FUSE_FLAG_DIRECT_IO_MMAP;
+}
+
+struct fuseext_open_out fuseext_open_passthrough(uint64_t fh, int32_t backing)
+{
+	return (struct fuseext_open_out){
+		.fh = fh,
+		.open_flags = FUSE_OPEN_FLAG_PASSTHROUGH,
+		.backing_id = backing,
+	};
+}
+
+int32_t fuseext_backing_open(int dev_fd, int fd)
+{
+	struct backing_map map = {.fd = fd};
+	int id = ioctl(dev_fd, FUSE_DEV_BACKING_OPEN, &map);
+
+	return id < 0 ? -errno : id;
+}
+
+void fuseext_backing_close(int dev_fd, int32_t backing)
+{
+	uint32_t id = backing;
+
+	ioctl(dev_fd, FUSE_DEV_BACKING_CLOSE, &id);
+}

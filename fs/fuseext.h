@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The little of the FUSE protocol that libfuse 3.14 does not know and the kernel does: passthrough
+ * reads (6.9) and shared mappings of files that are opened with direct I/O (6.6).
+ *
+ * Both are agreed to in INIT. Whoever carries libfuse's bytes (fuse_session_custom_io()) shows
+ * every request and every reply to this; it looks at INIT and changes nothing else. Capability bits
+ * decide, never versions; with a libfuse that knows them the bits are there already. Source:
+ * include/uapi/linux/fuse.h, fs/fuse/inode.c process_init_reply(), fs/fuse/backing.c.
+ */
+#ifndef FS_FUSEEXT_H
+#define FS_FUSEEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct fuseext {
+	uint64_t init_unique; /* of the INIT request seen, 0 before */
+	uint64_t offered;     /* its flags */
+	/* What the reply agreed to. Set before the first request of a file comes. */
+	atomic_bool passthrough;
+	atomic_bool mmap_direct_io;
+};
+
+/* Takes note of an INIT request; anything else is left alone. */
+void fuseext_saw_request(struct fuseext *ext, const void *request, size_t len);
+/* Adds to libfuse's reply to that INIT; any other reply is left alone. The buffers are changed. */
+void fuseext_patch_reply(struct fuseext *ext, const struct iovec *iov, int count);
+
+/* The payload of a reply to OPEN with a backing file, for fuse_reply_buf(). */
+struct fuseext_open_out {
+	uint64_t fh;
+	uint32_t open_flags;
+	int32_t backing_id;
+};
+struct fuseext_open_out fuseext_open_passthrough(uint64_t fh, int32_t backing);
+
+/* Registers an open file with the connection of dev_fd: an id above 0, or -errno. */
+int32_t fuseext_backing_open(int dev_fd, int fd);
+void fuseext_backing_close(int dev_fd, int32_t backing);
+
+#endif
