@@ -32,9 +32,9 @@ enum symbol_kind {
 
 struct symbol {
 	uint64_t addr;
-	uint64_t len;	  /* bytes that the source knows of; 0: up to the next symbol, see above */
-	uint64_t added;	  /* CLOCK_MONOTONIC ns of the registration; 0: before anything we know */
-	const char *name; /* the kernel's, unescaped, up to 511 bytes */
+	uint64_t len;	    /* bytes that the source knows of; 0: see below */
+	uint64_t added;	    /* CLOCK_MONOTONIC ns of the registration; 0: before anything we know */
+	const char *name;   /* the kernel's, unescaped, up to 511 bytes */
 	const char *module; /* as kallsyms prints it between brackets; NULL for vmlinux */
 	uint32_t prog_id;   /* of SYMBOL_BPF_PROG and SYMBOL_BPF_AUX; 0 if not known */
 	char type;	    /* nm's letter */
@@ -42,6 +42,20 @@ struct symbol {
 	uint8_t kind;	    /* enum symbol_kind */
 };
 
+/*
+ * How far a symbol reaches: never past the next higher address that has a symbol, so that no two
+ * ranges overlap, aliases of one address apart. Within that
+ *
+ * - one with a len, of whatever kind: that;
+ * - in a bound: to its end;
+ * - of vmlinux, in no bound, where there are bounds: nowhere (size 0): it marks an end (_etext,
+ *   _end) or is one of the few that lists of text alone have of data, which the kernel's own %pS
+ *   does not know either;
+ * - of a module, in no bound: to the module's next symbol if that is in none either, else to the
+ *   end of its page, since that is what the kernel makes room in;
+ * - an image or a page out of line: a page; a symbol that only kallsyms has: the same;
+ * - a program: nowhere, its length is known or there is none.
+ */
 enum symtab_format {
 	SYMTAB_KSYMS,	 /* ADDR SIZE TYPE NAME[<TAB>[module]] */
 	SYMTAB_KALLSYMS, /* ADDR TYPE NAME[<TAB>[module]] */
@@ -55,10 +69,13 @@ DEFINE_CLEANUP(symtab, struct symtab *, symtab_destroy)
 
 /*
  * Says that no symbol that starts in [start, end) and has no len of its own reaches past end: a
- * section of the kernel, or all of a module. -EINVAL for an empty or overlapping range, -ENOMEM.
+ * section of the kernel, or all of a module. Where bounds overlap, one ends where the next one
+ * starts: since 6.4 a module's parts lie apart and /proc/modules tells where the first one is and
+ * how large all are together. -EINVAL for an empty range, -EEXIST for a start that is there,
+ * -ENOMEM.
  */
 int symtab_add_bound(struct symtab *table, uint64_t start, uint64_t end);
-/* Takes back a bound by its start. -ENOENT. */
+/* Takes back a bound by its start. -ENOENT, -ENOMEM. */
 int symtab_remove_bound(struct symtab *table, uint64_t start);
 
 /*
@@ -87,17 +104,18 @@ int symtab_remove(struct symtab *table, uint64_t addr, const char *name, const c
 const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, const char *name);
 
 struct symtab_hit {
-	const struct symbol *symbol; /* the kernel's first of its address */
+	const struct symbol *symbol; /* the kernel's first of its address (that reaches so far) */
 	uint64_t size;		     /* as ksyms shows it: clipped, bounded */
-	size_t aliases;		     /* how many others share its address: symbol[1] and on */
+	size_t aliases;		     /* how many others share its address: see symtab_alias() */
 };
 
 /*
- * Which symbol covers addr? -ENOENT if none does. O(log n). What ret points to stays valid to the
- * next change of the table; its aliases are found with symtab_alias().
+ * Which symbol covers addr? -ENOENT if none does; per-CPU offsets and other numbers, which lists
+ * have near 0, cover none. O(log n). What ret points to stays valid to the next change of the
+ * table; its aliases are found with symtab_alias().
  */
 int symtab_lookup(const struct symtab *table, uint64_t addr, struct symtab_hit *ret);
-/* The n-th alias of a hit, 0 to hit->aliases - 1, in the kernel's order. */
+/* The n-th alias of a hit, 0 to hit->aliases - 1, in the kernel's order; NULL past the last. */
 const struct symbol *symtab_alias(const struct symtab *table, const struct symtab_hit *hit,
 				  size_t n);
 
