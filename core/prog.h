@@ -107,6 +107,12 @@ DEFINE_CLEANUP(prog_reader, struct prog_reader *, prog_reader_destroy)
  */
 int prog_capture(struct prog_reader *reader, uint32_t id, struct prog **ret);
 /*
+ * The name of a type in a BTF object by its id: the kernel's, a module's or a program's. It is how
+ * what a program or a trampoline is attached to gets its name. -ENOENT when there is no such object
+ * or it has no name, -EPERM, -ENOMEM, and errors of reading /sys/kernel/btf.
+ */
+int prog_btf_name(struct prog_reader *reader, uint32_t obj_id, uint32_t type_id, char **ret);
+/*
  * A program that was gone before it could be read: what the records said, with parts of
  * PROG_PART_GONE. Takes funcs, which were malloc()ed, also on failure. -ENOMEM.
  */
