@@ -19,6 +19,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "core/cleanup.h"
 #include "core/snapshot.h"
 #include "core/text.h"
 
@@ -47,7 +48,7 @@ struct view_attr {
 	 * the process runs. Of a stream: its epoch, changed when old bytes leave. Others: 0.
 	 */
 	uint64_t generation;
-	struct timespec mtime; /* zero: now */
+	struct timespec mtime; /* zero: now; view_time() makes one */
 	/*
 	 * This name leads here, with this generation, for as long as the directory that it is in
 	 * exists: the kernel may remember it without asking again.
@@ -64,6 +65,15 @@ struct view_attr {
 	uid_t uid;
 	gid_t gid;
 };
+
+/* CLOCK_REALTIME ns as an mtime. */
+static inline struct timespec view_time(uint64_t unix_ns)
+{
+	return (struct timespec){
+		.tv_sec = unix_ns / NSEC_PER_SEC,
+		.tv_nsec = unix_ns % NSEC_PER_SEC,
+	};
+}
 
 /* The names below the view: count is 0 for the view's own top. Escaped, as in the tree. */
 #define VIEW_DEPTH 8

@@ -24,7 +24,15 @@ struct view_context {
 	const size_t *view_count;
 };
 
-#define VIEWS(X)
+#define VIEWS(X)                                                                                   \
+	X(readme)                                                                                  \
+	X(status)                                                                                  \
+	X(metrics)                                                                                 \
+	X(ksyms)                                                                                   \
+	X(kallsyms)                                                                                \
+	X(addr)                                                                                    \
+	X(events)                                                                                  \
+	X(bpf)
 
 /* Makes the view: ret->ops with the name, ret->data whatever it keeps. -errno. */
 #define VIEW_DECLARE(name) int view_##name##_create(const struct view_context *, struct view *ret);

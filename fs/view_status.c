@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * README, status and metrics: what this tree is, how it fares, and the same in figures.
+ *
+ * Each part of the daemon tells of itself; here it is put one below the other. status and metrics
+ * are made anew for each open.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "core/host.h"
+#include "core/tracker.h"
+#include "fs/session.h"
+#include "fs/views.h"
+
+static const char readme[] =
+	"The running kernel's symbols and BPF programs, and the probes of its processes, as "
+	"files.\n"
+	"All of it is read-only, always up to date, and of one moment for each open file.\n"
+	"\n"
+	"  status              how this tree fares: sources, losses, how far back it remembers\n"
+	"  metrics             the same figures for Prometheus\n"
+	"  ksyms               every kernel symbol: ADDRESS SIZE TYPE NAME [MODULE]\n"
+	"  kallsyms            the same in the format of /proc/kallsyms\n"
+	"  addr/ADDR           the symbol that covers an address: cat addr/ffffffff81000010\n"
+	"  addr/ADDR-1         ... the byte before it, for a return address\n"
+	"  addr/ADDR@SECONDS   ... at a moment of CLOCK_MONOTONIC\n"
+	"  events              what was added and removed, when, by whom: tail -f events\n"
+	"\n"
+	"  bpf/programs        a line a program, unloaded ones too; bpf/functions, bpf/images\n"
+	"  bpf/by-id/ID/       a program: info, holders, stats, jited, xlated, ksyms, btf, maps\n"
+	"  bpf/by-name/NAME/   the programs of a name\n"
+	"  bpf/TAG/            the programs of a tag, as symbols (bpf_prog_TAG_NAME) have it\n"
+	"\n"
+	"What a program lacks is absent, and its info says why (missing: FILE: REASON). Counters "
+	"in\n"
+	"stats are `-` once it is unloaded. Holders are fd PID COMM FD (of the program, of a link "
+	"to\n"
+	"it, of a perf event it is attached to), pin PATH, link ID TYPE TARGET and map ID.\n"
+	"In names, blanks, backslashes and what does not print are written \\ooo.\n";
+
+static int lookup_readme(void *view, const struct view_path *path, const struct view_caller *caller,
+			 struct view_attr *ret)
+{
+	const struct timespec *created = view;
+
+	if (path->count)
+		return -ENOENT;
+	*ret = (struct view_attr){
+		.kind = VIEW_FILE,
+		.generation = 1,
+		.mtime = *created,
+		.fixed = true,
+	};
+	return 0;
+}
+
+static int render_readme(void *view, const struct view_path *path, const struct view_caller *caller,
+			 struct snapshot **ret)
+{
+	return snapshot_copy(readme, sizeof(readme) - 1, ret);
+}
+
+int view_readme_create(const struct view_context *context, struct view *ret)
+{
+	static const struct view_ops ops = {
+		.name = "README",
+		.lookup = lookup_readme,
+		.render = render_readme,
+		.destroy = free,
+	};
+	struct timespec *created = malloc(sizeof(*created));
+
+	if (!created)
+		return -ENOMEM;
+	clock_gettime(CLOCK_REALTIME, created);
+	*ret = (struct view){&ops, created};
+	return 0;
+}
+
+/* status and metrics keep a copy of the context: what it points to outlives them. */
+
+static int lookup_volatile(void *view, const struct view_path *path,
+			   const struct view_caller *caller, struct view_attr *ret)
+{
+	if (path->count)
+		return -ENOENT;
+	*ret = (struct view_attr){.kind = VIEW_FILE, .generation = VIEW_VOLATILE};
+	return 0;
+}
+
+static void write_clocks(struct text *text)
+{
+	char boot_id[HOST_BOOT_ID_SIZE];
+	int64_t offset = host_monotonic_to_unix();
+
+	text_puts(text, "monotonic_to_unix: ");
+	if (offset < 0)
+		text_putc(text, '-');
+	text_seconds(text, offset < 0 ? -(uint64_t)offset : (uint64_t)offset);
+	text_printf(text, "\nboot_id: %s\n", host_boot_id(boot_id) == 0 ? boot_id : "-");
+}
+
+static int render_status(void *view, const struct view_path *path, const struct view_caller *caller,
+			 struct snapshot **ret)
+{
+	const struct view_context *context = view;
+	_cleanup_text_ struct text text = {};
+	struct utsname name;
+
+	if (uname(&name) < 0)
+		return -errno;
+	text_printf(&text, "format: 1\nversion: %s\nkernel: %s\nhealth: %s\n", KSYMFS_VERSION,
+		    name.release, tracker_is_healthy(context->tracker) ? "ok" : "degraded");
+	write_clocks(&text);
+	tracker_status(context->tracker, &text);
+	session_status(context->session, &text);
+	for (size_t i = 0; i < *context->view_count; i++) {
+		if (context->views[i].ops->status)
+			context->views[i].ops->status(context->views[i].data, &text);
+	}
+	return text_take_snapshot(&text, ret);
+}
+
+static int render_metrics(void *view, const struct view_path *path,
+			  const struct view_caller *caller, struct snapshot **ret)
+{
+	const struct view_context *context = view;
+	_cleanup_text_ struct text text = {};
+
+	text_printf(&text,
+		    "# HELP ksymfs_info The version of ksymfs.\n"
+		    "# TYPE ksymfs_info gauge\n"
+		    "ksymfs_info{version=\"%s\"} 1\n"
+		    "# HELP ksymfs_healthy Whether all sources are there and nothing is lost.\n"
+		    "# TYPE ksymfs_healthy gauge\n"
+		    "ksymfs_healthy %d\n",
+		    KSYMFS_VERSION, tracker_is_healthy(context->tracker));
+	tracker_metrics(context->tracker, &text);
+	session_metrics(context->session, &text);
+	for (size_t i = 0; i < *context->view_count; i++) {
+		if (context->views[i].ops->metrics)
+			context->views[i].ops->metrics(context->views[i].data, &text);
+	}
+	return text_take_snapshot(&text, ret);
+}
+
+static int create_with_context(const struct view_ops *ops, const struct view_context *context,
+			       struct view *ret)
+{
+	struct view_context *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *context;
+	*ret = (struct view){ops, copy};
+	return 0;
+}
+
+int view_status_create(const struct view_context *context, struct view *ret)
+{
+	static const struct view_ops ops = {
+		.name = "status",
+		.lookup = lookup_volatile,
+		.render = render_status,
+		.destroy = free,
+	};
+
+	return create_with_context(&ops, context, ret);
+}
+
+int view_metrics_create(const struct view_context *context, struct view *ret)
+{
+	static const struct view_ops ops = {
+		.name = "metrics",
+		.lookup = lookup_volatile,
+		.render = render_metrics,
+		.destroy = free,
+	};
+
+	return create_with_context(&ops, context, ret);
+}
