@@ -26,8 +26,6 @@
 /* Room for arrays that is kept between captures, and what one program may need at the most. */
 #define BUFFER_KEEP_BYTES ((size_t)2 << 20)
 #define BUFFER_MAX_BYTES  ((size_t)256 << 20)
-#define BTF_NAME_SIZE	  64
-#define MODULE_BTFS	  4
 
 enum array_id {
 	MAP_IDS,
@@ -74,24 +72,12 @@ struct array {
 	bool hidden;	/* the kernel keeps them from us */
 };
 
-struct module_btf {
-	uint32_t id;
-	struct btf_file *file;
-};
-
 struct prog_reader {
 	struct blob_pool *pool;
 	uint8_t *buf;
 	size_t buf_size;
 	struct array arrays[ARRAY_IDS];
-
-	/* Programs of one object share one BTF and are loaded in a row. */
-	uint32_t btf_id;
-	struct blob *btf;
-
-	struct btf_file *vmlinux;
-	struct module_btf modules[MODULE_BTFS];
-	unsigned int next_module;
+	struct btf_objects btf;
 };
 
 static void reset_guesses(struct prog_reader *reader)
@@ -107,6 +93,7 @@ int prog_reader_create(struct blob_pool *pool, struct prog_reader **ret)
 	if (!reader)
 		return -ENOMEM;
 	reader->pool = pool;
+	reader->btf.pool = pool;
 	for (int i = 0; i < ARRAY_IDS; i++)
 		reader->arrays[i].elem = arrays[i].elem;
 	reset_guesses(reader);
@@ -118,10 +105,7 @@ void prog_reader_destroy(struct prog_reader *reader)
 {
 	if (!reader)
 		return;
-	for (int i = 0; i < MODULE_BTFS; i++)
-		btf_file_close(reader->modules[i].file);
-	btf_file_close(reader->vmlinux);
-	blob_unref(reader->btf);
+	btf_objects_deinit(&reader->btf);
 	free(reader->buf);
 	free(reader);
 }
@@ -327,9 +311,9 @@ static int keep_funcs(struct prog_reader *reader, struct prog *prog)
 		func->len = lens[i];
 		func->insn_off = i == 0 ? 0 : UINT32_MAX;
 		/* prog_tags[0] is of the main function alone; its symbol has the program's. */
-		memcpy(func->tag,
-		       i == 0 ? prog->tag : tags[MIN(i, reader->arrays[PROG_TAGS].count - 1)],
-		       sizeof(func->tag));
+		bool own = i == 0 || i >= reader->arrays[PROG_TAGS].count;
+
+		memcpy(func->tag, own ? prog->tag : tags[i], sizeof(func->tag));
 	}
 	return 0;
 }
@@ -359,66 +343,23 @@ static int keep_arrays(struct prog_reader *reader, struct prog *prog)
 	return keep_funcs(reader, prog);
 }
 
-/* Reads BTF whole into the buffer. Returns its length. */
-static ssize_t read_btf(struct prog_reader *reader, int fd)
-{
-	for (int attempt = 0; attempt < 2; attempt++) {
-		struct bpf_btf_info info = {
-			.btf = (uintptr_t)reader->buf,
-			.btf_size = MIN(reader->buf_size, UINT32_MAX),
-		};
-		uint32_t room = info.btf_size, len = sizeof(info);
-
-		if (bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
-			return -errno;
-		if (info.btf_size <= room)
-			return info.btf_size;
-		int r = reserve(reader, info.btf_size);
-
-		if (r < 0)
-			return r;
-	}
-	return -EIO;
-}
-
-/* The blob of a program's BTF, of the reader's. fd may be -errno when it is remembered. */
-static int btf_blob(struct prog_reader *reader, uint32_t id, int fd, struct blob **ret)
-{
-	if (reader->btf_id != id) {
-		if (fd < 0)
-			return fd;
-		struct blob *btf;
-		ssize_t len = read_btf(reader, fd);
-		int r = len < 0 ? len : blob_intern(reader->pool, reader->buf, len, &btf);
-
-		if (r < 0)
-			return r;
-		blob_unref(reader->btf);
-		reader->btf = btf;
-		reader->btf_id = id;
-	}
-	*ret = reader->btf;
-	return 0;
-}
-
+/* fd: of the program's BTF, or why there is none. */
 static int keep_btf(struct prog_reader *reader, struct prog *prog, int fd)
 {
-	struct blob *btf;
-
 	prog->btf_state = PROG_PART_NONE;
 	if (!prog->info.btf_id)
 		return 0;
-	int r = btf_blob(reader, prog->info.btf_id, fd, &btf);
+	int r = fd;
 
+	if (fd >= 0 || btf_objects_has(&reader->btf, prog->info.btf_id))
+		r = btf_objects_read(&reader->btf, prog->info.btf_id, fd, &prog->btf);
 	if (r == -ENOMEM)
 		return r;
+	prog->btf_state = PROG_PART_OK;
 	if (r < 0) {
 		prog->btf_state = r == -EPERM ? PROG_PART_FORBIDDEN : PROG_PART_FAILED;
 		prog->error = r;
-		return 0;
 	}
-	prog->btf_state = PROG_PART_OK;
-	prog->btf = blob_ref(btf);
 	return 0;
 }
 
@@ -512,70 +453,9 @@ static void set_load_time(struct prog *prog)
 	prog->loaded_unix = MAX(clock_ns(CLOCK_REALTIME) - age, 1);
 }
 
-/* BTF of the kernel or a module, opened when it is first asked for. */
-static int kernel_btf(struct prog_reader *reader, uint32_t id, const char *name,
-		      const struct btf_file **ret)
-{
-	if (!reader->vmlinux) {
-		int r = btf_file_open("vmlinux", NULL, &reader->vmlinux);
-
-		if (r < 0)
-			return r;
-	}
-	*ret = reader->vmlinux;
-	if (strcmp(name, "vmlinux") == 0)
-		return 0;
-	for (int i = 0; i < MODULE_BTFS; i++) {
-		*ret = reader->modules[i].file;
-		if (reader->modules[i].id == id && *ret)
-			return 0;
-	}
-	struct module_btf *module = &reader->modules[reader->next_module++ % MODULE_BTFS];
-
-	btf_file_close(module->file);
-	*module = (struct module_btf){.id = id};
-	int r = btf_file_open(name, reader->vmlinux, &module->file);
-
-	*ret = module->file;
-	return r;
-}
-
-static int program_btf_name(struct prog_reader *reader, uint32_t obj_id, int fd, uint32_t type_id,
-			    char **ret)
-{
-	struct blob *blob;
-	struct btf_view btf;
-	const char *name;
-	int r = btf_blob(reader, obj_id, fd, &blob);
-
-	if (r == 0)
-		r = btf_view_init(&btf, blob->data, blob->len);
-	if (r == 0)
-		r = btf_view_names(&btf, &type_id, 1, &name);
-	if (r < 0)
-		return r;
-	if (!name || !name[0])
-		return -ENOENT;
-	*ret = strdup(name);
-	return *ret ? 0 : -ENOMEM;
-}
-
 int prog_btf_name(struct prog_reader *reader, uint32_t obj_id, uint32_t type_id, char **ret)
 {
-	_cleanup_fd_ int fd = bpf_btf_get_fd_by_id(obj_id);
-	char name[BTF_NAME_SIZE] = "";
-	struct bpf_btf_info info = {.name = (uintptr_t)name, .name_len = sizeof(name)};
-	uint32_t len = sizeof(info);
-	const struct btf_file *file;
-
-	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
-		return -errno;
-	name[sizeof(name) - 1] = '\0';
-	if (!info.kernel_btf)
-		return program_btf_name(reader, obj_id, fd, type_id, ret);
-	int r = kernel_btf(reader, obj_id, name, &file);
-
-	return r < 0 ? r : btf_file_name(file, type_id, ret);
+	return btf_objects_name(&reader->btf, obj_id, type_id, ret);
 }
 
 /* What it is attached to. Not knowing is no error. */
@@ -599,7 +479,7 @@ static void clean_info(struct prog_reader *reader, struct prog *prog)
 	prog->info.name[sizeof(prog->info.name) - 1] = '\0';
 }
 
-/* What needs the program to be there. *ret_btf_fd: of its BTF, -1 if none is needed, or -errno. */
+/* What needs the program to be there. *ret_btf_fd: of its BTF, if that is needed, or -errno. */
 static int read_program(struct prog_reader *reader, struct prog *prog, int *ret_btf_fd)
 {
 	_cleanup_fd_ int fd = bpf_prog_get_fd_by_id(prog->id);
@@ -610,7 +490,7 @@ static int read_program(struct prog_reader *reader, struct prog *prog, int *ret_
 
 	if (r < 0)
 		return r;
-	if (prog->info.btf_id && prog->info.btf_id != reader->btf_id) {
+	if (prog->info.btf_id && !btf_objects_has(&reader->btf, prog->info.btf_id)) {
 		*ret_btf_fd = bpf_btf_get_fd_by_id(prog->info.btf_id);
 		if (*ret_btf_fd < 0)
 			*ret_btf_fd = -errno;
