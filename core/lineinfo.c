@@ -298,23 +298,30 @@ void lineinfo_deinit(struct lineinfo *info)
 	*info = (struct lineinfo){};
 }
 
-const struct line *lineinfo_find(const struct lineinfo *info, const struct prog *prog,
-				 uint64_t addr)
+size_t lineinfo_count_below(const struct lineinfo *info, uint64_t addr)
 {
 	size_t low = 0, high = info->addr_count;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (info->by_addr[mid]->addr <= addr)
+		if (info->by_addr[mid]->addr < addr)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	if (!low)
+	return low;
+}
+
+const struct line *lineinfo_find(const struct lineinfo *info, const struct prog *prog,
+				 uint64_t addr)
+{
+	size_t count = addr == UINT64_MAX ? info->addr_count : lineinfo_count_below(info, addr + 1);
+
+	if (!count)
 		return NULL;
 
-	const struct line *line = info->by_addr[low - 1];
+	const struct line *line = info->by_addr[count - 1];
 	const struct prog_func *func = &prog->funcs[line->func];
 
 	return addr - func->addr < func->len ? line : NULL;

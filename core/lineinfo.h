@@ -73,6 +73,9 @@ void lineinfo_deinit(struct lineinfo *info);
 const struct line *lineinfo_find(const struct lineinfo *info, const struct prog *prog,
 				 uint64_t addr);
 
+/* How many entries of by_addr are below addr: the index of the first that is not. */
+size_t lineinfo_count_below(const struct lineinfo *info, uint64_t addr);
+
 /* FILE:LINE:COL: TEXT */
 void line_write(const struct line *line, struct text *text);
 /* ADDR FUNCTION+0xOFF FILE:LINE:COL: TEXT, a row an entry, by address. */
