@@ -3,56 +3,74 @@
 #include "core/lineinfo.h"
 
 #include <errno.h>
-#include <linux/btf.h>
 #include <string.h>
+
+#include "core/btf.h"
 
 /* What a record is called that names no file. */
 static const char no_file[] = "??";
 
-/* The strings of a BTF blob, cut to those that are whole: any offset below len is terminated. */
-struct btf_strings {
-	const char *data;
-	size_t len;
-};
-
-static int btf_strings_find(const struct blob *btf, struct btf_strings *ret)
+static uint32_t xlated_count(const struct prog *prog)
 {
-	struct btf_header header;
-
-	if (!btf || btf->len < sizeof(header))
-		return -EBADMSG;
-	memcpy(&header, btf->data, sizeof(header));
-	if (header.magic != BTF_MAGIC || header.version != BTF_VERSION ||
-	    header.hdr_len < sizeof(header))
-		return -EBADMSG;
-
-	uint64_t start = (uint64_t)header.hdr_len + header.str_off;
-
-	if (start >= btf->len)
-		return -EBADMSG;
-
-	const char *data = (const char *)btf->data + start;
-	size_t len = MIN((size_t)header.str_len, (size_t)(btf->len - start));
-	const char *last = memrchr(data, '\0', len);
-
-	if (!last)
-		return -EBADMSG;
-	*ret = (struct btf_strings){.data = data, .len = last - data + 1};
-	return 0;
+	/* A reader without rights sees the length and not the instructions. */
+	return (prog->xlated ? prog->xlated->len : prog->info.xlated_prog_len) /
+	       sizeof(struct bpf_insn);
 }
 
-static const char *btf_string(const struct btf_strings *strings, uint32_t offset)
+/* Is it known where each function's instructions begin? */
+static bool knows_insns(const struct prog *prog)
 {
-	return offset < strings->len ? strings->data + offset : NULL;
+	if (!prog->func_count || prog->funcs[0].insn_off != 0)
+		return false;
+	for (size_t i = 1; i < prog->func_count; i++)
+		if (prog->funcs[i].insn_off <= prog->funcs[i - 1].insn_off ||
+		    prog->funcs[i].insn_off >= xlated_count(prog))
+			return false;
+	return true;
+}
+
+static size_t record_count(const struct prog *prog)
+{
+	if (!prog->line_info || prog->info.line_info_rec_size < sizeof(struct bpf_line_info))
+		return 0;
+	return prog->line_info->len / prog->info.line_info_rec_size;
+}
+
+static struct bpf_line_info record_at(const struct prog *prog, size_t i)
+{
+	struct bpf_line_info record;
+
+	memcpy(&record, (const char *)prog->line_info->data + i * prog->info.line_info_rec_size,
+	       sizeof(record));
+	return record;
+}
+
+bool lineinfo_is_shifted(const struct prog *prog)
+{
+	size_t count = record_count(prog), started = 0;
+	uint32_t last = 0;
+
+	if (prog->func_count < 2 || !count || !knows_insns(prog))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t insn = record_at(prog, i).insn_off;
+
+		if (insn >= xlated_count(prog) || (i && insn <= last))
+			return true;
+		if (started < prog->func_count && insn == prog->funcs[started].insn_off)
+			started++;
+		last = insn;
+	}
+	return started < prog->func_count;
 }
 
 /* A program's functions by address, and what is needed to check records against them. */
 struct func_order {
 	const struct prog *prog;
-	uint32_t *by_addr;     /* indices into prog->funcs */
-	uint64_t *last_addr;   /* of each function in prog->funcs: its newest record's */
-	bool knows_insns;      /* every function's insn_off is known, ascending from 0 */
-	uint32_t xlated_count; /* 0: not known */
+	uint32_t *by_addr;   /* indices into prog->funcs */
+	uint64_t *last_addr; /* of each function in prog->funcs: its newest record's */
+	uint32_t xlated_count;
+	bool knows_insns;
 };
 
 static void func_order_deinit(struct func_order *order)
@@ -72,36 +90,20 @@ static int compare_funcs(const void *a, const void *b, void *arg)
 	return (x->len > y->len) - (x->len < y->len);
 }
 
-static bool insns_known(const struct prog *prog, uint32_t xlated_count)
-{
-	if (!prog->func_count || prog->funcs[0].insn_off != 0)
-		return false;
-	for (size_t i = 1; i < prog->func_count; i++)
-		if (prog->funcs[i].insn_off <= prog->funcs[i - 1].insn_off ||
-		    prog->funcs[i].insn_off >= xlated_count)
-			return false;
-	return true;
-}
-
 static int func_order_init(const struct prog *prog, struct func_order *ret)
 {
-	uint32_t *by_addr = calloc(prog->func_count + 1, sizeof(*by_addr));
-	uint64_t *last_addr = calloc(prog->func_count + 1, sizeof(*last_addr));
-	uint32_t xlated_count = 0;
-
-	*ret = (struct func_order){.prog = prog, .by_addr = by_addr, .last_addr = last_addr};
-	if (!by_addr || !last_addr)
+	*ret = (struct func_order){
+		.prog = prog,
+		.by_addr = calloc(prog->func_count + 1, sizeof(*ret->by_addr)),
+		.last_addr = calloc(prog->func_count + 1, sizeof(*ret->last_addr)),
+		.xlated_count = xlated_count(prog),
+		.knows_insns = knows_insns(prog),
+	};
+	if (!ret->by_addr || !ret->last_addr)
 		return -ENOMEM;
 	for (size_t i = 0; i < prog->func_count; i++)
-		by_addr[i] = i;
-	qsort_r(by_addr, prog->func_count, sizeof(*by_addr), compare_funcs, prog->funcs);
-	/* A reader without rights sees the length and not the instructions. */
-	if (prog->xlated)
-		xlated_count = prog->xlated->len / sizeof(struct bpf_insn);
-	if (!xlated_count)
-		xlated_count = prog->info.xlated_prog_len / sizeof(struct bpf_insn);
-	ret->xlated_count = xlated_count;
-	ret->knows_insns = insns_known(prog, xlated_count);
+		ret->by_addr[i] = i;
+	qsort_r(ret->by_addr, prog->func_count, sizeof(*ret->by_addr), compare_funcs, prog->funcs);
 	return 0;
 }
 
@@ -140,39 +142,6 @@ static uint32_t func_at_insn(const struct func_order *order, uint32_t insn)
 			high = mid;
 	}
 	return low - 1;
-}
-
-static struct bpf_line_info record_at(const struct prog *prog, size_t i)
-{
-	struct bpf_line_info record;
-
-	memcpy(&record, (const char *)prog->line_info->data + i * prog->info.line_info_rec_size,
-	       sizeof(record));
-	return record;
-}
-
-/*
- * The verifier lets no program of several functions in unless each begins with a record, all of
- * them ascending and within the program. If that is not so now, the records were moved since.
- */
-static bool is_shifted(const struct func_order *order, size_t count)
-{
-	const struct prog *prog = order->prog;
-	size_t started = 0;
-	uint32_t last = 0;
-
-	if (prog->func_count < 2 || !order->knows_insns)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		uint32_t insn = record_at(prog, i).insn_off;
-
-		if (insn >= order->xlated_count || (i && insn <= last))
-			return true;
-		if (started < prog->func_count && insn == prog->funcs[started].insn_off)
-			started++;
-		last = insn;
-	}
-	return started < prog->func_count;
 }
 
 /* Puts a line among those by address; or counts why not. */
@@ -220,12 +189,12 @@ static int compare_addrs(const void *a, const void *b)
 	return (x->record > y->record) - (x->record < y->record);
 }
 
-static bool read_record(const struct prog *prog, size_t i, const struct btf_strings *strings,
+static bool read_record(const struct prog *prog, size_t i, const struct btf_view *btf,
 			struct line *ret)
 {
 	struct bpf_line_info record = record_at(prog, i);
-	const char *file = btf_string(strings, record.file_name_off);
-	const char *text = btf_string(strings, record.line_off);
+	const char *file = btf_view_string(btf, record.file_name_off);
+	const char *text = btf_view_string(btf, record.line_off);
 
 	if (!file || !text)
 		return false;
@@ -244,16 +213,16 @@ int lineinfo_read(const struct prog *prog, struct lineinfo *ret)
 {
 	CLEANUP(func_order_deinit) struct func_order order = {};
 	_cleanup_lineinfo_ struct lineinfo info = {};
-	struct btf_strings strings;
+	struct btf_view btf;
 
 	if (!prog->line_info || !prog->line_info->len)
 		return -ENODATA;
-	if (prog->info.line_info_rec_size < sizeof(struct bpf_line_info))
+	if (!prog->btf || prog->info.line_info_rec_size < sizeof(struct bpf_line_info))
 		return -EBADMSG;
 
-	size_t count = prog->line_info->len / prog->info.line_info_rec_size;
+	size_t count = record_count(prog);
 	bool jited = prog->jited_line && prog->jited_line->len && prog->func_count;
-	int r = btf_strings_find(prog->btf, &strings);
+	int r = btf_view_init(&btf, prog->btf->data, prog->btf->len);
 
 	if (r < 0)
 		return r;
@@ -265,11 +234,11 @@ int lineinfo_read(const struct prog *prog, struct lineinfo *ret)
 	info.by_insn = calloc(count + 1, sizeof(*info.by_insn));
 	if (!info.lines || !info.by_addr || !info.by_insn)
 		return -ENOMEM;
-	info.shifted = is_shifted(&order, count);
+	info.shifted = lineinfo_is_shifted(prog);
 	for (size_t i = 0; i < count; i++) {
 		struct line *line = &info.lines[info.count];
 
-		if (!read_record(prog, i, &strings, line)) {
+		if (!read_record(prog, i, &btf, line)) {
 			info.insn_left_out.strings++;
 			info.addr_left_out.strings += jited;
 			continue;

@@ -48,14 +48,19 @@ struct lineinfo {
 	const struct line **by_insn; /* one an instruction at most, ascending */
 	size_t insn_count;
 	struct lineinfo_left_out addr_left_out, insn_left_out;
-	/*
-	 * The records do not fit the program's functions, and nothing was placed. Constant blinding
-	 * does that: the kernel blinds each function by itself but moves the records of the whole
-	 * program (bpf_adj_linfo() is given offsets within the function), so that every record
-	 * after the first blinded constant is off, and with it the address that the JIT gives it.
-	 */
+	/* See lineinfo_is_shifted(): nothing was placed. */
 	bool shifted;
 };
+
+/*
+ * Do the records not fit the program's functions? The verifier lets no program of several functions
+ * in unless each begins with a record, all of them ascending and within the program. Constant
+ * blinding breaks that: the kernel blinds each function by itself but moves the records of the
+ * whole program, since bpf_adj_linfo() is given offsets within the function. Every record after
+ * the first blinded constant is off then, and with it the address that the JIT gives it. (In a
+ * program of one function the two offsets are the same, and all is well.)
+ */
+bool lineinfo_is_shifted(const struct prog *prog);
 
 /*
  * Reads the line info of a program; it points into prog, which must outlive it. -ENODATA for a
