@@ -313,12 +313,24 @@ static size_t printing_utf8(const unsigned char *s)
 	return len;
 }
 
+/* How many bytes at s are plain text. */
+static size_t plain_len(const unsigned char *s)
+{
+	size_t len = 0;
+
+	while (s[len] == '\t' || (s[len] >= ' ' && s[len] <= '~'))
+		len++;
+	return len;
+}
+
 /* Source text stays as it is written, but for what could break the row or the terminal. */
 static void write_source_text(const char *source, struct text *text)
 {
 	for (const unsigned char *s = (const unsigned char *)source; *s;) {
-		size_t len = *s == '\t' || (*s >= ' ' && *s <= '~') ? 1 : printing_utf8(s);
+		size_t len = plain_len(s);
 
+		if (!len)
+			len = printing_utf8(s);
 		if (len) {
 			text_append(text, s, len);
 		} else {

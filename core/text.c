@@ -116,15 +116,22 @@ static void escape_byte(struct text *text, unsigned char c)
 	text_append(text, escaped, sizeof(escaped));
 }
 
+static bool is_plain(unsigned char c, char also)
+{
+	return c > ' ' && c <= '~' && c != '\\' && (!also || c != (unsigned char)also);
+}
+
 static void escape(struct text *text, const char *name, size_t len, char also)
 {
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = name[i];
+	for (size_t i = 0; i < len;) {
+		size_t plain = 0;
 
-		if (c <= ' ' || c > '~' || c == '\\' || (also && c == (unsigned char)also))
-			escape_byte(text, c);
-		else
-			text_putc(text, c);
+		while (i + plain < len && is_plain(name[i + plain], also))
+			plain++;
+		text_append(text, name + i, plain);
+		i += plain;
+		if (i < len)
+			escape_byte(text, name[i++]);
 	}
 }
 
