@@ -37,9 +37,11 @@ int history_add(struct history *history, const struct symbol *symbol, uint64_t r
 int history_complete(struct history *history, const struct symbol *symbol);
 /*
  * A removal that comes after something younger at its address was applied: the entry of this
- * address and name that covers `removed` ends there. -ENOENT if there is none.
+ * address and name with added < `removed` < its end, the youngest of several, ends there. *ret_end
+ * is the end that it had. -ENOENT if there is none.
  */
-int history_close(struct history *history, uint64_t addr, const char *name, uint64_t removed);
+int history_close(struct history *history, uint64_t addr, const char *name, uint64_t removed,
+		  uint64_t *ret_end);
 
 /* Which symbol covered addr at time? -ENOENT. What ret points to stays valid to the next change. */
 int history_lookup(const struct history *history, uint64_t addr, uint64_t time,
