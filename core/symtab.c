@@ -684,10 +684,7 @@ const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, cons
 	return find_named(table, addr, name, NULL, &place);
 }
 
-/*
- * Takes over new bounds, which differ from the old ones in what they say of addresses from start to
- * end (inclusive: what marks the end of a bound is not in it).
- */
+/* Takes over new bounds, which differ from the old ones in what they say of [start, end). */
 static void replace_bounds(struct symtab *table, const struct bounds *new, uint64_t start,
 			   uint64_t end)
 {
@@ -701,7 +698,7 @@ static void replace_bounds(struct symtab *table, const struct bounds *new, uint6
 		struct leaf *leaf = table->leaves[i];
 		uint64_t was[LEAF_SYMBOLS], is[LEAF_SYMBOLS];
 
-		if (!first_or_last && leaf->symbols[0].addr > end)
+		if (!first_or_last && leaf->symbols[0].addr >= end)
 			break;
 		leaf_sizes(table, &table->bounds, i, was);
 		leaf_sizes(table, new, i, is);
@@ -716,7 +713,7 @@ static void replace_bounds(struct symtab *table, const struct bounds *new, uint6
 		table_changed(table);
 }
 
-/* The last address of which a bound, or the one before it where they overlap, says anything. */
+/* Up to where a bound, or the one before it where they overlap, says anything. */
 static uint64_t bound_reach(const struct bounds *bounds, size_t i)
 {
 	return i > 0 ? MAX(bounds->array[i].end, bounds->array[i - 1].end) : bounds->array[i].end;
