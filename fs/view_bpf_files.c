@@ -245,14 +245,15 @@ static void write_captured(struct text *text, const struct prog *prog, const cha
 
 static void write_identity(struct text *text, const struct prog *prog)
 {
-	uint64_t unloaded = atomic_load(&prog->unloaded_unix);
 	char tag[BPF_TAG_NAME];
 
-	text_printf(text, "state: %s\nunloaded_at: ", bpf_state(prog));
-	if (prog_is_loaded(prog))
-		text_putc(text, '-');
-	else
-		text_seconds(text, unloaded);
+	/* Asked once, so that the two lines agree. */
+	if (prog_is_loaded(prog)) {
+		text_puts(text, "state: loaded\nunloaded_at: -");
+	} else {
+		text_puts(text, "state: unloaded\nunloaded_at: ");
+		text_seconds(text, atomic_load(&prog->unloaded_unix));
+	}
 	bpf_tag_name(prog->tag, tag);
 	text_printf(text, "\nid: %" PRIu32 "\ntag: %s\ntype: ", prog->id, tag);
 	bpf_write_type(text, prog);
