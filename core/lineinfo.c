@@ -29,7 +29,7 @@ static bool knows_insns(const struct prog *prog)
 	return true;
 }
 
-static size_t record_count(const struct prog *prog)
+size_t lineinfo_record_count(const struct prog *prog)
 {
 	if (!prog->line_info || prog->info.line_info_rec_size < sizeof(struct bpf_line_info))
 		return 0;
@@ -47,7 +47,7 @@ static struct bpf_line_info record_at(const struct prog *prog, size_t i)
 
 bool lineinfo_is_shifted(const struct prog *prog)
 {
-	size_t count = record_count(prog), started = 0;
+	size_t count = lineinfo_record_count(prog), started = 0;
 	uint32_t last = 0;
 
 	if (prog->func_count < 2 || !count || !knows_insns(prog))
@@ -209,6 +209,19 @@ static bool read_record(const struct prog *prog, size_t i, const struct btf_view
 	return true;
 }
 
+static bool find_strings(const struct prog *prog, struct btf_view *ret)
+{
+	return lineinfo_record_count(prog) && prog->btf &&
+	       btf_view_init(ret, prog->btf->data, prog->btf->len) == 0;
+}
+
+bool lineinfo_is_readable(const struct prog *prog)
+{
+	struct btf_view btf;
+
+	return find_strings(prog, &btf);
+}
+
 int lineinfo_read(const struct prog *prog, struct lineinfo *ret)
 {
 	CLEANUP(func_order_deinit) struct func_order order = {};
@@ -217,16 +230,13 @@ int lineinfo_read(const struct prog *prog, struct lineinfo *ret)
 
 	if (!prog->line_info || !prog->line_info->len)
 		return -ENODATA;
-	if (!prog->btf || prog->info.line_info_rec_size < sizeof(struct bpf_line_info))
+	if (!find_strings(prog, &btf))
 		return -EBADMSG;
 
-	size_t count = record_count(prog);
+	size_t count = lineinfo_record_count(prog);
 	bool jited = prog->jited_line && prog->jited_line->len && prog->func_count;
-	int r = btf_view_init(&btf, prog->btf->data, prog->btf->len);
+	int r = func_order_init(prog, &order);
 
-	if (r < 0)
-		return r;
-	r = func_order_init(prog, &order);
 	if (r < 0)
 		return r;
 	info.lines = calloc(count + 1, sizeof(*info.lines));

@@ -52,6 +52,11 @@ struct lineinfo {
 	bool shifted;
 };
 
+/* How many line records the program has, good ones and bad. */
+size_t lineinfo_record_count(const struct prog *prog);
+/* Would lineinfo_read() succeed? Cheap. */
+bool lineinfo_is_readable(const struct prog *prog);
+
 /*
  * Do the records not fit the program's functions? The verifier lets no program of several functions
  * in unless each begins with a record, all of them ascending and within the program. Constant
