@@ -9,7 +9,6 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -139,16 +138,6 @@ static void write_name(struct text *text, const char *name)
 		text_putc(text, '-');
 }
 
-static void write_device(struct text *text, uint32_t ifindex)
-{
-	char name[IF_NAMESIZE];
-
-	if (ifindex && if_indextoname(ifindex, name))
-		write_name(text, name);
-	else
-		text_printf(text, "ifindex=%" PRIu32, ifindex);
-}
-
 static void write_perf_event(struct text *text, const struct link_info *info, const char *name)
 {
 	switch (info->perf_event.type) {
@@ -185,7 +174,9 @@ static void write_target(struct text *text, const struct prog *prog, const struc
 	case LINK_XDP:
 	case LINK_TCX:
 	case LINK_NETKIT:
-		write_device(text, info->device.ifindex);
+		/* Of a network namespace that the kernel does not tell, so a name could be wrong.
+		 */
+		text_printf(text, "ifindex=%" PRIu32, info->device.ifindex);
 		break;
 	case LINK_SOCKMAP:
 		text_printf(text, "map=%" PRIu32, info->sockmap.map_id);
