@@ -95,21 +95,37 @@ static bool value_holds(const struct btf *btf, uint32_t value_type, const uint8_
 	return false;
 }
 
-/* Types of modules are not looked into. */
-static bool struct_ops_holds(int fd, const struct bpf_map_info *info, const struct btf *btf,
-			     uint32_t id)
+static bool has_word(const uint8_t *value, size_t size, uint64_t word)
+{
+	for (size_t i = 0; i + sizeof(word) <= size; i += sizeof(word)) {
+		if (memcmp(value + i, &word, sizeof(word)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A word that equals the id may be data. The kernel's BTF tells, which is large to load: *btf is
+ * loaded when first needed. Types of modules are not looked into.
+ */
+static bool struct_ops_holds(int fd, const struct bpf_map_info *info, struct btf **btf, uint32_t id)
 {
 	_cleanup_free_ uint8_t *value = NULL;
 	uint32_t key = 0;
 
-	if (!btf || info->value_size > MAP_VALUE_MAX)
+	if (info->value_size > MAP_VALUE_MAX)
 		return false;
 	value = calloc(1, info->value_size);
-	return value && bpf_map_lookup_elem(fd, &key, value) == 0 &&
-	       value_holds(btf, info->btf_vmlinux_value_type_id, value, info->value_size, id);
+	if (!value || bpf_map_lookup_elem(fd, &key, value) < 0 ||
+	    !has_word(value, info->value_size, id))
+		return false;
+	if (!*btf)
+		*btf = btf__load_vmlinux_btf();
+	return *btf &&
+	       value_holds(*btf, info->btf_vmlinux_value_type_id, value, info->value_size, id);
 }
 
-static bool map_holds(int fd, const struct bpf_map_info *info, const struct btf *btf, uint32_t id)
+static bool map_holds(int fd, const struct bpf_map_info *info, struct btf **btf, uint32_t id)
 {
 	switch (info->type) {
 	case BPF_MAP_TYPE_PROG_ARRAY:
@@ -131,9 +147,7 @@ static bool map_holds(int fd, const struct bpf_map_info *info, const struct btf 
 
 void holders_write_maps(const struct prog *prog, struct text *text)
 {
-	bool is_struct_ops = prog->info.type == BPF_PROG_TYPE_STRUCT_OPS;
-	/* A large thing to load, so only where it is needed. */
-	CLEANUP(btf_cleanup) struct btf *btf = is_struct_ops ? btf__load_vmlinux_btf() : NULL;
+	CLEANUP(btf_cleanup) struct btf *btf = NULL;
 	uint32_t id = 0;
 
 	while (bpf_map_get_next_id(id, &id) == 0) {
@@ -142,7 +156,7 @@ void holders_write_maps(const struct prog *prog, struct text *text)
 		uint32_t len = sizeof(info);
 
 		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &len) == 0 &&
-		    map_holds(fd, &info, btf, prog->id))
+		    map_holds(fd, &info, &btf, prog->id))
 			text_printf(text, "map %" PRIu32 "\n", id);
 	}
 }
