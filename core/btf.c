@@ -13,7 +13,7 @@
 #include <linux/btf.h>
 #include <string.h>
 
-/* Linux 6.0, commit 6089fb325cf7. */
+/* BTF_KIND_ENUM64 of Linux 6.0, and its struct btf_enum64. */
 #define KIND_ENUM64 19
 #define ENUM64_SIZE 12
 
