@@ -31,14 +31,14 @@ int history_add(struct history *history, const struct symbol *symbol, uint64_t r
 /*
  * A registration that comes after its own removal was applied (records of different CPUs cross):
  * completes the entry of this address and name that was removed soonest after `added` and has no
- * registration yet, with added, len (if the entry's is not known), kind and prog_id of symbol.
- * -ENOENT if there is none.
+ * registration yet, with added, observed, len (if the entry's is not known), kind and prog_id of
+ * symbol. -ENOENT if there is none, -ENOMEM.
  */
 int history_complete(struct history *history, const struct symbol *symbol);
 /*
  * A removal that comes after something younger at its address was applied: the entry of this
- * address and name with added < `removed` < its end, the youngest of several, ends there. *ret_end
- * is the end that it had. -ENOENT if there is none.
+ * address and name with 0 < added < `removed` < its end, the youngest of several, ends there.
+ * *ret_end is the end that it had. -ENOENT if there is none.
  */
 int history_close(struct history *history, uint64_t addr, const char *name, uint64_t removed,
 		  uint64_t *ret_end);
@@ -47,9 +47,8 @@ int history_close(struct history *history, uint64_t addr, const char *name, uint
 int history_lookup(const struct history *history, uint64_t addr, uint64_t time,
 		   const struct symbol **ret, uint64_t *ret_removed);
 
-/* Forgets what was removed before `time`; what belonged to a program. */
+/* Forgets what was removed before `time`. */
 void history_expire(struct history *history, uint64_t time);
-void history_drop_program(struct history *history, uint32_t prog_id);
 
 size_t history_count(const struct history *history);
 size_t history_bytes(const struct history *history);

@@ -657,6 +657,7 @@ int symtab_update(struct symtab *table, const struct symbol *symbol)
 	table->kind_count[found->kind]--;
 	found->len = symbol->len;
 	found->added = symbol->added;
+	found->observed = symbol->observed;
 	found->prog_id = symbol->prog_id;
 	found->kind = symbol->kind;
 	table->kind_count[found->kind]++;
