@@ -113,7 +113,9 @@ bool rings_pending(const struct rings *rings);
 typedef void rings_take_fn(const struct record *record, void *arg);
 int rings_drain(struct rings *rings, rings_take_fn *take, void *arg);
 
-/* Opens a ring for a CPU that has come online, if it has none that works. Errors as rings_open().
+/*
+ * Opens a ring for a CPU that has come online, if it has none that works. Returns 0 if there was
+ * nothing to do, 1 if it did so: what ran there in between was not heard. Errors as rings_open().
  */
 int rings_cpu_online(struct rings *rings, unsigned int cpu);
 

@@ -215,12 +215,16 @@ static int revive(struct rings *rings, struct ring *ring)
 int rings_cpu_online(struct rings *rings, unsigned int cpu)
 {
 	unsigned int count = atomic_load_explicit(&rings->count, memory_order_relaxed);
+	struct ring *ring = NULL;
 
 	for (unsigned int i = 0; i < count; i++)
 		if (rings->slots[i].cpu == cpu)
-			return ring_is_alive(&rings->slots[i]) ? 0
-							       : revive(rings, &rings->slots[i]);
-	if (count == rings->max_cpus)
+			ring = &rings->slots[i];
+	if (ring && ring_is_alive(ring))
+		return 0;
+	if (!ring && count == rings->max_cpus)
 		return -ENOSPC;
-	return open_cpu(rings, cpu);
+	int r = ring ? revive(rings, ring) : open_cpu(rings, cpu);
+
+	return r < 0 ? r : 1;
 }
