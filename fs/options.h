@@ -38,6 +38,8 @@ struct options {
 	const char *mountpoint; /* DEFAULT_MOUNTPOINT unless given */
 	bool foreground;
 	bool debug;
+	bool read_only; /* not even mkdir and rmdir in pins/ */
+	bool nonempty;	/* hide what the mount point has in it */
 
 	uint64_t retain_ns;
 	uint64_t retain_bytes;

@@ -95,6 +95,9 @@ struct foreign_ops {
 	int (*statfs)(void *foreign, uint64_t node, struct statvfs *ret);
 };
 
+/* The longest read that the kernel is offered; the mount option must say the same. */
+#define SESSION_MAX_READ (1 << 20)
+
 struct session_options {
 	uid_t uid; /* who owns the tree */
 	gid_t gid;
@@ -105,21 +108,29 @@ struct session_options {
 /* -ENOMEM, or -EINVAL where libfuse refuses. The tracker and the views outlive the session. */
 int session_create(const struct session_options *options, struct tracker *tracker,
 		   struct session **ret);
-/* Frees what session_run() has left. */
+/* After session_end(). */
 void session_destroy(struct session *session); /* NULL is fine */
 DEFINE_CLEANUP(session, struct session *, session_destroy)
+#define _cleanup_session_ CLEANUP(session_cleanup)
 
-/* Before session_run(). The views are the caller's. */
+/* Before session_start(). The views are the caller's. */
 void session_set_views(struct session *session, const struct view *views, size_t count);
 void session_set_foreign(struct session *session, const struct foreign_ops *ops, void *foreign);
 
 /*
- * Serves fd, which is /dev/fuse of a mount and stays the caller's, until the file system is
- * unmounted or session_stop() is called. Returns 0, or -errno when threads could not be had.
+ * Begins to serve fd, which is /dev/fuse of a mount and stays the caller's. -errno: there are no
+ * threads to be had, and nothing runs.
  */
-int session_run(struct session *session, int fd);
-/* Ends session_run() soon, whatever is open or hung. Any thread, and signal handlers. */
+int session_start(struct session *session, int fd);
+/* Returns once the file system was unmounted or session_stop() was called. */
+void session_wait(struct session *session);
+/* Makes session_wait() return. Any thread, and signal handlers. */
 void session_stop(struct session *session);
+/*
+ * Ends the threads. False if a worker hangs in somebody's file system: then nothing that it could
+ * use may be freed, and all that is left to do is to exit.
+ */
+bool session_end(struct session *session);
 
 /*
  * Passthrough, which libfuse has from 3.17 on and the kernel from 6.9 on: registers an open file

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The mount point: whether it can be used, taking it over from a daemon that died, mounting,
+ * unmounting. On failure one line for people, without a newline, is written to `error`.
+ */
+#ifndef FS_MOUNT_H
+#define FS_MOUNT_H
+
+#include <sys/types.h>
+
+#include "core/text.h"
+#include "fs/options.h"
+
+struct mount {
+	char *path;    /* absolute, without symlinks */
+	int directory; /* what is below, locked until it is hidden; -1 */
+	int fd;	       /* /dev/fuse; -1 */
+	dev_t dev;     /* 0: not mounted */
+};
+
+/*
+ * Looks whether options->mountpoint can be used, makes it if it is the default one, removes what a
+ * dead daemon left there, and locks it against others who do the same. -errno.
+ */
+int mount_prepare(const struct options *options, struct mount *ret, struct text *error);
+/* Mounts. From then on whoever goes there waits for the session to serve target->fd. -errno. */
+int mount_attach(struct mount *target, const struct options *options, struct text *error);
+/* Once it is served: waits for the first answer, and makes the kernel read ahead far enough. */
+int mount_settle(const struct mount *mount, struct text *error);
+/* Unmounts every mount of this file system that our namespace sees, whatever is open in it. */
+void mount_detach(struct mount *mount);
+/* Closes everything: then whoever still waits for an answer gets an error. */
+void mount_deinit(struct mount *mount);
+#define _cleanup_mount_ CLEANUP(mount_deinit)
+
+/* `ksymfs umount`: -EBUSY, -EINVAL where there is none of ours. */
+int mount_umount(const char *mountpoint, struct text *error);
+/* `ksymfs check`: a line on what mounting needs. Whether it is there. */
+bool mount_check(struct text *text);
+
+#endif

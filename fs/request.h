@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A request of the kernel's, from its arrival to its answer, and what the files that serve requests
+ * share: inside of the session only.
+ *
+ * A request is begun on a receiving thread. If a worker is to serve it, it is copied to the heap,
+ * and then it can be interrupted: the caller gets EINTR at once, and what the worker finds later is
+ * given back. So each serving function asks request_reply_...() whether its answer was taken.
+ */
+#ifndef FS_REQUEST_H
+#define FS_REQUEST_H
+
+#include <limits.h>
+#include <stdatomic.h>
+
+#include "core/tracker.h"
+#include "fs/fuseext.h"
+#include "fs/handle.h"
+#include "fs/node.h"
+#include "fs/pool.h"
+#include "fs/session.h"
+#include "fs/views.h"
+
+/* More threads than two do not help on few CPUs, and what blocks is not theirs. */
+#define RECEIVERS 2
+
+struct session {
+	struct session_options options;
+	struct tracker *tracker;
+	const struct view *views;
+	size_t view_count;
+	/* What kind each view's top is, which never changes, and the workers for what may block. */
+	enum view_kind view_kinds[VIEWS_MAX];
+	struct pool *pools[VIEWS_MAX];
+	const struct foreign_ops *foreign_ops;
+	void *foreign;
+	struct pool *foreign_pool;
+
+	struct node_table *nodes;
+	struct handles directories, streams;
+	struct timespec started;
+	struct fuse_session *fuse;
+	struct fuseext ext;
+	int fd;	     /* /dev/fuse */
+	int exit_fd; /* readable once the session is to end */
+	atomic_bool stopping;
+	pthread_t receivers[RECEIVERS];
+	size_t receiver_count;
+};
+
+struct request;
+
+/* How to serve a kind of request: on nodes of our own, and on foreign ones. */
+struct request_kind {
+	void (*serve)(struct request *request);
+	void (*serve_foreign)(struct request *request);
+	bool sync;    /* could depend on what the kernel has just done */
+	bool renders; /* goes to a worker for a `slow` file */
+	bool here;    /* on our own nodes, asks no view: never goes to a worker */
+	bool always;  /* no answer but success will do: never refused for a full queue */
+};
+
+enum request_state {
+	REQUEST_OPEN,
+	REQUEST_ANSWERED,
+	REQUEST_INTERRUPTED,
+};
+
+struct request {
+	struct job job; /* first: the pool's handle */
+	struct session *session;
+	const struct request_kind *kind;
+	fuse_req_t fuse;
+	struct view_caller caller;
+
+	_Atomic(struct pool *) pool; /* NULL: on the receiving thread, and not on the heap */
+	atomic_int state;	     /* enum request_state, of a pooled one */
+	bool moved;		     /* to be served once more, by the foreign module */
+
+	uint64_t id;	   /* the node that it is about, or the directory that name is in */
+	struct node *node; /* the same, held; NULL if foreign */
+	size_t size;
+	uint64_t offset;
+	struct fuse_file_info fi;
+	char name[NAME_MAX + 1]; /* empty: about the node itself; an attribute's name for xattrs */
+
+	/* Of our own nodes: the path it is about, and its view with the names below it. */
+	const struct view *view; /* NULL at the root, and where there is nothing */
+	struct view_path names;
+	char path[PATH_MAX];
+	char split[PATH_MAX]; /* the path with NULs for slashes, for names */
+};
+
+void request_init(struct request *request, fuse_req_t fuse, uint64_t id,
+		  const struct request_kind *kind);
+/* name: of an entry in the directory that the request is about, or NULL. Ends with the answer. */
+void request_run(struct request *request, const char *name);
+
+/*
+ * From a lookup of our own: lets the foreign module answer, with its node. Nothing may be done with
+ * the request after.
+ */
+void request_move_to_foreign(struct request *request, uint64_t node);
+
+/*
+ * The answers. Each may be given once. Not 0: nobody took it, and what it gave must be taken back.
+ */
+int request_reply_err(struct request *request, int error);
+int request_reply_entry(struct request *request, const struct fuse_entry_param *entry);
+int request_reply_attr(struct request *request, const struct stat *attr, double timeout);
+int request_reply_open(struct request *request);
+int request_reply_readlink(struct request *request, const char *target);
+int request_reply_buf(struct request *request, const void *data, size_t len);
+int request_reply_xattr(struct request *request, size_t len);
+int request_reply_statfs(struct request *request, const struct statvfs *statfs);
+
+/* serve.c: one for each operation of libfuse's, and what readdir needs of lookup. */
+extern const struct fuse_lowlevel_ops session_ops;
+void session_serve_lookup(struct request *request);
+/* What is now at the request's path, with its time set. */
+int request_lookup_view(struct request *request, struct view_attr *ret);
+/* The same where the request is about a node: -ESTALE if what it belongs to is gone. */
+int request_lookup_node(struct request *request, struct view_attr *ret);
+/* A time for what has none: now, or the start of the session where nothing changes. */
+void session_set_time(const struct session *session, struct view_attr *attr);
+mode_t view_kind_type(enum view_kind kind);
+void request_fill_entry(const struct session *session, const struct node *node,
+			const struct view_attr *attr, uint64_t size, struct fuse_entry_param *ret);
+void request_fill_stat(const struct session *session, uint64_t ino, const struct view_attr *attr,
+		       uint64_t size, struct stat *ret);
+
+/* foreign.c */
+void foreign_lookup(struct request *request);
+void foreign_getattr(struct request *request);
+void foreign_readlink(struct request *request);
+void foreign_open(struct request *request);
+void foreign_read(struct request *request);
+void foreign_release(struct request *request);
+void foreign_opendir(struct request *request);
+void foreign_readdir(struct request *request);
+void foreign_readdirplus(struct request *request);
+void foreign_releasedir(struct request *request);
+void foreign_getxattr(struct request *request);
+void foreign_listxattr(struct request *request);
+void foreign_statfs(struct request *request);
+
+/* listing.c: open directories. */
+void serve_opendir(struct request *request);
+void serve_readdir(struct request *request);
+void serve_readdirplus(struct request *request);
+void serve_releasedir(struct request *request);
+void listing_destroy_handle(void *session, struct handle *handle);
+
+/* stream.c: open streams, and who polls them. */
+void serve_stream_open(struct request *request, const struct view_attr *now);
+void serve_stream_read(struct request *request);
+void stream_release(struct session *session, uint64_t number);
+/* The size that the open handles of a stream's node have. False: there are none. */
+bool stream_size_of_node(struct session *session, const struct node *node, uint64_t *ret);
+/* What poll(2) says of a stream; poll is who to wake, or NULL, and the stream's to keep. */
+unsigned int stream_poll(struct session *session, uint64_t number, struct fuse_pollhandle *poll);
+void stream_destroy_handle(void *session, struct handle *handle);
+
+/* session.c */
+void session_init(void *session, struct fuse_conn_info *conn);
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The session's life: its threads, what it agrees on with the kernel, and its end. See session.h.
+ *
+ * Each receiving thread reads the device without waiting and, when there is nothing, waits for the
+ * device and for the end together: libfuse's own loop cannot be woken.
+ */
+#include "fs/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <poll.h>
+
+#include "fs/request.h"
+
+/* Of each view that may block: how many of its calls can hang before it is that view's turn to. */
+#define VIEW_WORKERS 16
+#define MAX_QUEUE    256
+/* For snapshots that nobody has open: one of the largest file, and the small ones. */
+#define CACHE_BYTES (8 << 20)
+/* How long to wait for workers when the session ends. */
+#define STOP_MS 300
+
+void session_init(void *userdata, struct fuse_conn_info *conn)
+{
+	/*
+	 * Not splice, whose pipes cost more than the copy; not a mode in which a changed time or
+	 * size drops what is cached, for each version has its own cache; nothing that is for
+	 * writing.
+	 */
+	conn->want &=
+		~(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE |
+		  FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_EXPORT_SUPPORT |
+		  FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_IOCTL_DIR);
+	conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
+				       FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+	conn->max_read = SESSION_MAX_READ;
+	conn->max_readahead = SESSION_MAX_READ;
+}
+
+static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
+{
+	struct session *session = userdata;
+	ssize_t n = read(fd, buf, len);
+
+	if (n > 0)
+		fuseext_saw_request(&session->ext, buf, n);
+	return n;
+}
+
+static ssize_t write_device(int fd, struct iovec *iov, int count, void *userdata)
+{
+	struct session *session = userdata;
+
+	fuseext_patch_reply(&session->ext, iov, count);
+	return writev(fd, iov, count);
+}
+
+int session_create(const struct session_options *options, struct tracker *tracker,
+		   struct session **ret)
+{
+	char program[] = "ksymfs", o[] = "-o", max_read[32], d[] = "-d";
+	char *argv[] = {program, o, max_read, d, NULL};
+	struct fuse_args args = FUSE_ARGS_INIT(options->debug ? 4 : 3, argv);
+	_cleanup_session_ struct session *session = calloc(1, sizeof(*session));
+	int r;
+
+	if (!session)
+		return -ENOMEM;
+	snprintf(max_read, sizeof(max_read), "max_read=%d", SESSION_MAX_READ);
+	session->options = *options;
+	session->tracker = tracker;
+	session->fd = -1;
+	handles_init(&session->directories);
+	handles_init(&session->streams);
+	clock_gettime(CLOCK_REALTIME, &session->started);
+	session->exit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (session->exit_fd < 0)
+		return -errno;
+	r = node_table_create(CACHE_BYTES, &session->nodes);
+	if (r < 0)
+		return r;
+	session->fuse = fuse_session_new(&args, &session_ops, sizeof(session_ops), session);
+	fuse_opt_free_args(&args);
+	if (!session->fuse)
+		return -EINVAL;
+	*ret = take_ptr(session);
+	return 0;
+}
+
+void session_destroy(struct session *session)
+{
+	if (!session)
+		return;
+	if (session->fuse)
+		fuse_session_destroy(session->fuse);
+	handles_deinit(&session->directories, listing_destroy_handle, session);
+	handles_deinit(&session->streams, stream_destroy_handle, session);
+	for (size_t i = 0; i < VIEWS_MAX; i++)
+		pool_destroy(session->pools[i]);
+	pool_destroy(session->foreign_pool);
+	node_table_destroy(session->nodes);
+	if (session->exit_fd >= 0)
+		close(session->exit_fd);
+	free(session);
+}
+
+void session_set_views(struct session *session, const struct view *views, size_t count)
+{
+	session->views = views;
+	session->view_count = count;
+}
+
+void session_set_foreign(struct session *session, const struct foreign_ops *ops, void *foreign)
+{
+	session->foreign_ops = ops;
+	session->foreign = foreign;
+}
+
+void session_stop(struct session *session)
+{
+	const uint64_t one = 1;
+
+	atomic_store(&session->stopping, true);
+	/* It can only fail where it is readable already. */
+	if (write(session->exit_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void session_wait(struct session *session)
+{
+	struct pollfd pollfd = {.fd = session->exit_fd, .events = POLLIN};
+
+	while (!atomic_load(&session->stopping))
+		poll(&pollfd, 1, -1);
+}
+
+static int make_epoll(const struct session *session)
+{
+	/* A request wakes one thread; the end, all. */
+	struct epoll_event request = {.events = EPOLLIN | EPOLLEXCLUSIVE};
+	struct epoll_event end = {.events = EPOLLIN};
+	_cleanup_fd_ int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, session->fd, &request) < 0 ||
+	    epoll_ctl(epoll, EPOLL_CTL_ADD, session->exit_fd, &end) < 0)
+		return -errno;
+	return take_fd(&epoll);
+}
+
+static void receive_all(struct session *session, int epoll, struct fuse_buf *buf)
+{
+	struct epoll_event event;
+
+	while (!atomic_load(&session->stopping)) {
+		int n = fuse_session_receive_buf(session->fuse, buf);
+
+		if (n > 0)
+			fuse_session_process_buf(session->fuse, buf);
+		else if (n == -EAGAIN)
+			epoll_wait(epoll, &event, 1, -1);
+		else if (n != -EINTR)
+			return; /* unmounted */
+	}
+}
+
+static void *receive(void *arg)
+{
+	struct session *session = arg;
+	struct fuse_buf buf = {};
+	_cleanup_fd_ int epoll = make_epoll(session);
+
+	if (epoll >= 0)
+		receive_all(session, epoll, &buf);
+	free(buf.mem);
+	session_stop(session);
+	return NULL;
+}
+
+static int create_pools(struct session *session)
+{
+	int r;
+
+	for (size_t i = 0; i < session->view_count; i++) {
+		r = pool_create(VIEW_WORKERS, MAX_QUEUE, &session->pools[i]);
+		if (r < 0)
+			return r;
+	}
+	if (!session->foreign_ops)
+		return 0;
+	return pool_create(session->foreign_ops->workers, MAX_QUEUE, &session->foreign_pool);
+}
+
+static void ask_view_kinds(struct session *session)
+{
+	const struct view_path top = {};
+	const struct view_caller self = {.pid = getpid()};
+
+	for (size_t i = 0; i < session->view_count; i++) {
+		const struct view *view = &session->views[i];
+		struct view_attr attr = {};
+
+		if (view->ops->lookup(view->data, &top, &self, &attr) == 0)
+			session->view_kinds[i] = attr.kind;
+	}
+}
+
+static int start_receivers(struct session *session)
+{
+	for (; session->receiver_count < RECEIVERS; session->receiver_count++) {
+		int r = pthread_create(&session->receivers[session->receiver_count], NULL, receive,
+				       session);
+
+		if (r)
+			return -r;
+	}
+	return 0;
+}
+
+int session_start(struct session *session, int fd)
+{
+	static const struct fuse_custom_io io = {.read = read_device, .writev = write_device};
+	int r = create_pools(session);
+
+	if (r < 0)
+		return r;
+	ask_view_kinds(session);
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	_cleanup_fd_ int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (own < 0)
+		return -errno;
+	if (fuse_session_custom_io(session->fuse, &io, own) != 0)
+		return -EINVAL;
+	session->fd = take_fd(&own); /* libfuse closes it */
+	r = start_receivers(session);
+	if (r < 0)
+		session_end(session);
+	return r;
+}
+
+static struct pool *nth_pool(const struct session *session, size_t i)
+{
+	return i < session->view_count ? session->pools[i] : session->foreign_pool;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * UINT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+bool session_end(struct session *session)
+{
+	uint64_t deadline = now_ms() + STOP_MS;
+	bool ended = true;
+
+	session_stop(session);
+	while (session->receiver_count)
+		pthread_join(session->receivers[--session->receiver_count], NULL);
+	/* Stop them all at once, then wait for each. */
+	for (size_t i = 0; i <= session->view_count; i++) {
+		if (nth_pool(session, i))
+			pool_stop(nth_pool(session, i), 0);
+	}
+	for (size_t i = 0; i <= session->view_count; i++) {
+		uint64_t now = now_ms();
+
+		if (nth_pool(session, i) &&
+		    !pool_stop(nth_pool(session, i), now < deadline ? deadline - now : 0))
+			ended = false;
+	}
+	return ended;
+}
+
+int32_t session_backing_open(struct session *session, int fd)
+{
+	if (!atomic_load(&session->ext.passthrough))
+		return -EOPNOTSUPP;
+	return fuseext_backing_open(session->fd, fd);
+}
+
+void session_backing_close(struct session *session, int32_t backing)
+{
+	fuseext_backing_close(session->fd, backing);
+}
+
+bool session_maps_direct_io(const struct session *session)
+{
+	return atomic_load(&session->ext.mmap_direct_io);
+}
+
+/* Of all pools: workers, those that are at something, and jobs that wait. */
+static struct pool_stats add_pools(const struct session *session)
+{
+	struct pool_stats sum = {}, stats;
+
+	for (size_t i = 0; i <= session->view_count; i++) {
+		struct pool *pool = nth_pool(session, i);
+
+		if (!pool)
+			continue;
+		pool_get_stats(pool, &stats);
+		sum.workers += stats.workers;
+		sum.busy += stats.busy;
+		sum.queued += stats.queued;
+	}
+	return sum;
+}
+
+void session_status(struct session *session, struct text *text)
+{
+	struct pool_stats pools = add_pools(session);
+	struct node_stats nodes;
+
+	node_table_stats(session->nodes, &nodes);
+	text_printf(text,
+		    "pid: %d\n"
+		    "nodes: %zu\n"
+		    "open_files: %zu\n"
+		    "cached_bytes: %zu\n"
+		    "workers: %u busy=%u queued=%zu\n",
+		    getpid(), nodes.nodes, nodes.open, nodes.cached_bytes, pools.workers,
+		    pools.busy, pools.queued);
+}
+
+static void write_gauge(struct text *text, const char *name, const char *help, uint64_t value)
+{
+	text_printf(text, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", name, help, name, name,
+		    value);
+}
+
+void session_metrics(struct session *session, struct text *text)
+{
+	struct pool_stats pools = add_pools(session);
+	struct node_stats nodes;
+
+	node_table_stats(session->nodes, &nodes);
+	write_gauge(text, "ksymfs_nodes", "Nodes that the kernel knows.", nodes.nodes);
+	write_gauge(text, "ksymfs_open_files", "Open handles of files.", nodes.open);
+	write_gauge(text, "ksymfs_cached_bytes", "Bytes of files that nobody has open.",
+		    nodes.cached_bytes);
+	write_gauge(text, "ksymfs_workers_busy", "Workers that are at something or hang.",
+		    pools.busy);
+	write_gauge(text, "ksymfs_requests_queued", "Requests that wait for a worker.",
+		    pools.queued);
+}
