@@ -9,6 +9,18 @@
 
 struct slot;
 
+/*
+ * Who stands for a tag: own tag before a subprogram's, loaded before retained. A queue each, of
+ * the newest first, so that the first of the first that is not empty does.
+ */
+enum standing {
+	STANDING_OWN_LOADED,
+	STANDING_OWN_RETAINED,
+	STANDING_SUB_LOADED,
+	STANDING_SUB_RETAINED,
+	STANDINGS,
+};
+
 /* One program under one of its functions' tags. */
 struct member {
 	struct slot *slot;
@@ -16,9 +28,11 @@ struct member {
 	TAILQ_ENTRY(member) next;
 };
 
+TAILQ_HEAD(members, member);
+
 struct tag {
 	uint8_t tag[BPF_TAG_SIZE];
-	TAILQ_HEAD(, member) members;
+	struct members members[STANDINGS];
 };
 
 struct slot {
@@ -102,7 +116,8 @@ static struct tag *get_tag(struct progset *set, const uint8_t bytes[BPF_TAG_SIZE
 	if (!tag)
 		return NULL;
 	memcpy(tag->tag, bytes, sizeof(tag->tag));
-	TAILQ_INIT(&tag->members);
+	for (int i = 0; i < STANDINGS; i++)
+		TAILQ_INIT(&tag->members[i]);
 	if (!tsearch(tag, &set->by_tag, compare_tags)) {
 		free(tag);
 		return NULL;
@@ -113,11 +128,48 @@ static struct tag *get_tag(struct progset *set, const uint8_t bytes[BPF_TAG_SIZE
 
 static void drop_tag_if_empty(struct progset *set, struct tag *tag)
 {
-	if (!TAILQ_EMPTY(&tag->members))
-		return;
+	for (int i = 0; i < STANDINGS; i++)
+		if (!TAILQ_EMPTY(&tag->members[i]))
+			return;
 	tdelete(tag, &set->by_tag, compare_tags);
 	set->tag_count--;
 	free(tag);
+}
+
+static struct members *members_of(const struct member *member)
+{
+	const struct slot *slot = member->slot;
+	bool own = memcmp(slot->prog->tag, member->tag->tag, BPF_TAG_SIZE) == 0;
+	enum standing standing = own ? slot->retained ? STANDING_OWN_RETAINED : STANDING_OWN_LOADED
+				 : slot->retained ? STANDING_SUB_RETAINED
+						  : STANDING_SUB_LOADED;
+
+	return &member->tag->members[standing];
+}
+
+static bool is_newer(const struct member *a, const struct member *b)
+{
+	const struct prog *left = a->slot->prog, *right = b->slot->prog;
+
+	if (left->loaded_mono != right->loaded_mono)
+		return left->loaded_mono > right->loaded_mono;
+	return left->id > right->id;
+}
+
+/* Programs mostly come, and go, in the order of their age or against it: both ends are tried. */
+static void insert_member(struct member *member)
+{
+	struct members *members = members_of(member);
+	struct member *other = TAILQ_LAST(members, members);
+
+	if (!other || is_newer(other, member)) {
+		TAILQ_INSERT_TAIL(members, member, next);
+		return;
+	}
+	TAILQ_FOREACH (other, members, next)
+		if (is_newer(member, other))
+			break;
+	TAILQ_INSERT_BEFORE(other, member, next);
 }
 
 static int join_tag(struct progset *set, struct slot *slot, const uint8_t bytes[BPF_TAG_SIZE])
@@ -133,7 +185,7 @@ static int join_tag(struct progset *set, struct slot *slot, const uint8_t bytes[
 	struct member *member = &slot->members[slot->member_count++];
 
 	*member = (struct member){.slot = slot, .tag = tag};
-	TAILQ_INSERT_TAIL(&tag->members, member, next);
+	insert_member(member);
 	return 0;
 }
 
@@ -142,7 +194,7 @@ static void free_slot(struct progset *set, struct slot *slot)
 	for (size_t i = 0; i < slot->member_count; i++) {
 		struct tag *tag = slot->members[i].tag;
 
-		TAILQ_REMOVE(&tag->members, &slot->members[i], next);
+		TAILQ_REMOVE(members_of(&slot->members[i]), &slot->members[i], next);
 		drop_tag_if_empty(set, tag);
 	}
 	free(slot->members);
@@ -215,7 +267,11 @@ int progset_unload(struct progset *set, uint32_t id, uint64_t mono, uint64_t uni
 	atomic_store_explicit(&slot->prog->unloaded_unix, unix_ns, memory_order_relaxed);
 	atomic_store_explicit(&slot->prog->unloaded_mono, MAX(mono, (uint64_t)1),
 			      memory_order_release);
+	for (size_t i = 0; i < slot->member_count; i++)
+		TAILQ_REMOVE(members_of(&slot->members[i]), &slot->members[i], next);
 	slot->retained = true;
+	for (size_t i = 0; i < slot->member_count; i++)
+		insert_member(&slot->members[i]);
 	TAILQ_INSERT_TAIL(&set->retained, slot, by_age);
 	count_blobs(slot->prog, blob_retain);
 	set->own_bytes += slot->own_bytes;
@@ -294,26 +350,6 @@ int progset_list(const struct progset *set, struct prog_list *ret)
 	return 0;
 }
 
-/* What the members of one tag are sorted by: the best one first. */
-struct standing {
-	struct prog *prog;
-	bool own;
-	bool loaded;
-};
-
-static int compare_standing(const void *a, const void *b)
-{
-	const struct standing *left = a, *right = b;
-
-	if (left->own != right->own)
-		return right->own - left->own;
-	if (left->loaded != right->loaded)
-		return right->loaded - left->loaded;
-	if (left->prog->loaded_mono != right->prog->loaded_mono)
-		return left->prog->loaded_mono < right->prog->loaded_mono ? 1 : -1;
-	return (left->prog->id < right->prog->id) - (left->prog->id > right->prog->id);
-}
-
 int progset_of_tag(const struct progset *set, const uint8_t bytes[BPF_TAG_SIZE],
 		   struct prog_list *ret)
 {
@@ -323,32 +359,26 @@ int progset_of_tag(const struct progset *set, const uint8_t bytes[BPF_TAG_SIZE],
 
 	if (!tag)
 		return -ENOENT;
-	TAILQ_FOREACH(member, &tag->members, next)
-	count++;
-	_cleanup_free_ struct standing *standings = calloc(count, sizeof(*standings));
-	struct prog **progs = calloc(count, sizeof(progs[0]));
-
-	if (!standings || !progs) {
-		free(progs);
+	for (int i = 0; i < STANDINGS; i++)
+		TAILQ_FOREACH (member, &tag->members[i], next)
+			count++;
+	*ret = (struct prog_list){.progs = calloc(count, sizeof(ret->progs[0]))};
+	if (!ret->progs)
 		return -ENOMEM;
-	}
-	struct standing *next = standings;
-
-	TAILQ_FOREACH(member, &tag->members, next)
-	{
-		struct prog *prog = member->slot->prog;
-
-		*next++ = (struct standing){
-			.prog = prog,
-			.own = memcmp(prog->tag, bytes, BPF_TAG_SIZE) == 0,
-			.loaded = !member->slot->retained,
-		};
-	}
-	qsort(standings, count, sizeof(*standings), compare_standing);
-	for (size_t i = 0; i < count; i++)
-		progs[i] = prog_ref(standings[i].prog);
-	*ret = (struct prog_list){.progs = progs, .count = count};
+	for (int i = 0; i < STANDINGS; i++)
+		TAILQ_FOREACH (member, &tag->members[i], next)
+			ret->progs[ret->count++] = prog_ref(member->slot->prog);
 	return 0;
+}
+
+struct prog *progset_standing_for_tag(const struct progset *set, const uint8_t bytes[BPF_TAG_SIZE])
+{
+	const struct tag *tag = find_tag(set, bytes);
+
+	for (int i = 0; tag && i < STANDINGS; i++)
+		if (!TAILQ_EMPTY(&tag->members[i]))
+			return TAILQ_FIRST(&tag->members[i])->slot->prog;
+	return NULL;
 }
 
 struct tag_list {

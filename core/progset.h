@@ -51,6 +51,8 @@ int progset_list(const struct progset *set, struct prog_list *ret);
  */
 int progset_of_tag(const struct progset *set, const uint8_t tag[BPF_TAG_SIZE],
 		   struct prog_list *ret);
+/* The first of those alone, not referenced; NULL if there is none. */
+struct prog *progset_standing_for_tag(const struct progset *set, const uint8_t tag[BPF_TAG_SIZE]);
 /* Every tag, sorted, each once; the caller frees. -ENOMEM. */
 int progset_tags(const struct progset *set, uint8_t (**ret)[BPF_TAG_SIZE], size_t *ret_count);
 

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which program stands for a tag, against a plain model that sorts. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/progset.h"
+
+#define TAGS  4
+#define PROGS 64
+#define STEPS 20000
+
+static struct blob_pool *pool;
+static struct progset *set;
+
+static int setup(void **state)
+{
+	return blob_pool_create(&pool) ?: progset_create(pool, &set);
+}
+
+static int teardown(void **state)
+{
+	progset_destroy(set);
+	blob_pool_destroy(pool);
+	return 0;
+}
+
+static void make_tag(int n, uint8_t ret[BPF_TAG_SIZE])
+{
+	memset(ret, n + 1, BPF_TAG_SIZE);
+}
+
+/* A program of tag own with a subprogram of tag sub. */
+static void add(uint32_t id, int own, int sub, uint64_t loaded)
+{
+	struct prog_func *funcs = calloc(2, sizeof(*funcs));
+	uint8_t tag[BPF_TAG_SIZE];
+	struct prog *prog;
+
+	assert_non_null(funcs);
+	make_tag(own, funcs[0].tag);
+	make_tag(sub, funcs[1].tag);
+	make_tag(own, tag);
+	assert_int_equal(prog_from_records(id, tag, funcs, 2, 0, &prog), 0);
+	prog->loaded_mono = loaded;
+	assert_int_equal(progset_add(set, prog), 0);
+	prog_unref(prog);
+}
+
+struct model {
+	uint32_t id; /* 0: not there */
+	int own, sub;
+	bool loaded;
+	uint64_t time;
+};
+
+static int compare_for;
+
+static int compare_models(const void *a, const void *b)
+{
+	const struct model *x = a, *y = b;
+	int own = (y->own == compare_for) - (x->own == compare_for);
+
+	if (own || x->loaded != y->loaded)
+		return own ?: y->loaded - x->loaded;
+	if (x->time != y->time)
+		return x->time < y->time ? 1 : -1;
+	return x->id < y->id ? 1 : -1;
+}
+
+static void assert_like(const struct model *models)
+{
+	for (int n = 0; n < TAGS; n++) {
+		struct model expected[PROGS];
+		uint8_t tag[BPF_TAG_SIZE];
+		struct prog_list list;
+		size_t count = 0;
+
+		for (int i = 0; i < PROGS; i++)
+			if (models[i].id && (models[i].own == n || models[i].sub == n))
+				expected[count++] = models[i];
+		compare_for = n;
+		qsort(expected, count, sizeof(expected[0]), compare_models);
+		make_tag(n, tag);
+		if (!count) {
+			assert_int_equal(progset_of_tag(set, tag, &list), -ENOENT);
+			assert_null(progset_standing_for_tag(set, tag));
+			continue;
+		}
+		assert_int_equal(progset_of_tag(set, tag, &list), 0);
+		assert_int_equal(list.count, count);
+		for (size_t i = 0; i < count; i++)
+			assert_int_equal(list.progs[i]->id, expected[i].id);
+		assert_int_equal(progset_standing_for_tag(set, tag)->id, expected[0].id);
+		prog_list_deinit(&list);
+	}
+}
+
+/* Loads, unloads and removals in any order, with times that repeat and step back. */
+static void test_standing(void **state)
+{
+	struct model models[PROGS] = {};
+	uint32_t next_id = 1;
+
+	srand(1);
+	for (int step = 0; step < STEPS; step++) {
+		struct model *model = &models[rand() % PROGS];
+
+		if (!model->id) {
+			*model = (struct model){
+				.id = next_id++,
+				.own = rand() % TAGS,
+				.sub = rand() % TAGS,
+				.loaded = true,
+				.time = step + rand() % 20,
+			};
+			add(model->id, model->own, model->sub, model->time);
+		} else if (model->loaded && rand() % 4) {
+			model->loaded = false;
+			assert_int_equal(progset_unload(set, model->id, step + 1, 1), 0);
+		} else {
+			assert_int_equal(progset_remove(set, model->id), 0);
+			model->id = 0;
+		}
+		if (step % 10 == 0)
+			assert_like(models);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_standing, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
