@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A process's root, held past its exit: a directory, the mount namespace that keeps its mounts
+ * alive, and the table of those mounts.
+ *
+ * Whoever walks it trusts nothing in it. No symlink is ever followed by the kernel for us: each
+ * name is one step from a directory that is held, what is met is looked at (O_PATH, statx) and
+ * never opened, and steps into file systems that act, block or are ourselves are not made. A link's
+ * target is shown as linkpath.h says.
+ *
+ * Any thread may call anything. Calls block as long as the file systems behind them do.
+ */
+#ifndef CORE_ROOT_H
+#define CORE_ROOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "core/cleanup.h"
+#include "core/text.h"
+
+struct root;
+
+/* Types that a walk may enter though they are without storage, FUSE or network ones. */
+struct root_policy {
+	const char *const *cross;
+	size_t cross_count;
+};
+
+/*
+ * Holds the root of the process whose /proc directory, or that of a thread of it, is proc_fd. The
+ * policy must outlive the root. -ENOENT, -ESRCH: it has none any more; -EOPNOTSUPP: no
+ * STATX_MNT_ID (before 5.8).
+ */
+int root_open(int proc_fd, const struct root_policy *policy, struct root **ret);
+struct root *root_ref(struct root *root);
+void root_unref(struct root *root); /* NULL is fine */
+DEFINE_CLEANUP(root, struct root *, root_unref)
+#define _cleanup_root_ CLEANUP(root_cleanup)
+
+/* Is this what the process still has as its root, in the same mount namespace? */
+bool root_is_of(const struct root *root, int proc_fd);
+
+/* Inode number of the mount namespace, as in `mnt:[4026531841]`. */
+uint64_t root_mount_ns(const struct root *root);
+/* Appends the text of the mount table as it is now. */
+int root_mountinfo(struct root *root, struct text *text);
+
+/* A directory in a root, as callers hold it. */
+struct root_dir {
+	int fd;		  /* O_PATH */
+	uint64_t mount;	  /* id of the mount that it is in */
+	const char *path; /* in the root, without symlinks; `/` for the root. NUL-terminated */
+	size_t path_len;
+};
+/* The root's own directory; the fd belongs to the root. */
+void root_top(const struct root *root, struct root_dir *ret);
+
+struct root_entry {
+	struct statx stx;
+	/*
+	 * A walk must not go in, nor open it. If it is the root of such a file system, stx has the
+	 * type and nothing else that is the file's own.
+	 */
+	bool closed;
+};
+
+/*
+ * Looks at a name in a directory, or at the root's top with name NULL. Errors are statx(2)'s;
+ * -ESTALE when the mounts change faster than one can look.
+ */
+int root_stat(struct root *root, const struct root_dir *dir, const char *name,
+	      struct root_entry *ret);
+/* The same entry: inode, type, birth. What has another number of the three is another file. */
+bool root_same_file(const struct statx *a, const struct statx *b);
+/* Opens (O_PATH) what root_stat() saw. -ESTALE if something else is there now. */
+int root_open_entry(const struct root_dir *dir, const char *name, const struct statx *seen,
+		    int *ret_fd);
+/* Opens (O_PATH) a path without symlinks, of any length. -ELOOP if there is one now. */
+int root_open_path(const struct root *root, const char *path, size_t path_len, int *ret_fd);
+/* Reads the link that fd (O_PATH) is, which is in dir. A string of the caller's. */
+int root_readlink(struct root *root, const struct root_dir *dir, int fd, char **ret);
+
+/* Opens to read what fd (O_PATH) is, a regular file or a directory. Never acts on anything else:
+ * -ENXIO. */
+int root_reopen(int fd, mode_t mode, int *ret_fd);
+
+/* The type of the root's own mount, if it is one that is not walked into, or NULL. */
+const char *root_closed_type(struct root *root);
+
+#endif
