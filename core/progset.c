@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Programs by id (a tree), by tag (a tree of lists) and by age (a queue): see progset.h. */
+/* Programs by id (a tree), by tag and by name (trees of queues) and by age (a queue): progset.h. */
 #include "core/progset.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <search.h>
 #include <string.h>
 #include <sys/queue.h>
+
+#include "core/text.h"
 
 struct slot;
 
@@ -35,9 +38,17 @@ struct tag {
 	struct members members[STANDINGS];
 };
 
+/* What one file name stands for. */
+struct name {
+	char *file_name;
+	TAILQ_HEAD(, slot) slots;
+};
+
 struct slot {
 	uint32_t id;
 	struct prog *prog;
+	struct name *name;
+	TAILQ_ENTRY(slot) by_name;
 	bool retained;
 	size_t own_bytes; /* beside the blobs */
 	TAILQ_ENTRY(slot) by_age;
@@ -47,10 +58,11 @@ struct slot {
 
 struct progset {
 	struct blob_pool *pool;
-	void *by_id;  /* tsearch() tree of struct slot */
-	void *by_tag; /* tsearch() tree of struct tag */
+	void *by_id;   /* tsearch() tree of struct slot */
+	void *by_tag;  /* tsearch() tree of struct tag */
+	void *by_name; /* tsearch() tree of struct name */
 	TAILQ_HEAD(, slot) retained;
-	size_t loaded_count, retained_count, tag_count;
+	size_t loaded_count, retained_count, tag_count, name_count;
 	size_t own_bytes; /* of retained entries */
 };
 
@@ -166,7 +178,7 @@ static void insert_member(struct member *member)
 		TAILQ_INSERT_TAIL(members, member, next);
 		return;
 	}
-	TAILQ_FOREACH (other, members, next)
+	TAILQ_FOREACH(other, members, next)
 		if (is_newer(member, other))
 			break;
 	TAILQ_INSERT_BEFORE(other, member, next);
@@ -189,8 +201,88 @@ static int join_tag(struct progset *set, struct slot *slot, const uint8_t bytes[
 	return 0;
 }
 
+int prog_file_name(const struct prog *prog, char **ret)
+{
+	const char *name = prog->name ?: "";
+
+	for (size_t len = strnlen(name, NAME_MAX);; len--) {
+		_cleanup_text_ struct text text = {};
+
+		text_escape_file_name(&text, name, len);
+		if (text.failed || text.len <= NAME_MAX)
+			return text_take_string(&text, ret);
+	}
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct name *left = a, *right = b;
+
+	return strcmp(left->file_name, right->file_name);
+}
+
+static struct name *find_name(const struct progset *set, const char *file_name)
+{
+	struct name key = {.file_name = (char *)file_name};
+	struct name **found = tfind(&key, &set->by_name, compare_names);
+
+	return found ? *found : NULL;
+}
+
+/* Takes file_name, also on failure. */
+static struct name *get_name(struct progset *set, char *file_name)
+{
+	struct name *name = find_name(set, file_name);
+
+	if (name) {
+		free(file_name);
+		return name;
+	}
+	name = calloc(1, sizeof(*name));
+	if (name) {
+		name->file_name = file_name;
+		TAILQ_INIT(&name->slots);
+	}
+	if (!name || !tsearch(name, &set->by_name, compare_names)) {
+		free(file_name);
+		free(name);
+		return NULL;
+	}
+	set->name_count++;
+	return name;
+}
+
+static int join_name(struct progset *set, struct slot *slot)
+{
+	char *file_name;
+	int r = prog_file_name(slot->prog, &file_name);
+
+	if (r < 0)
+		return r;
+	slot->name = get_name(set, file_name);
+	if (!slot->name)
+		return -ENOMEM;
+	TAILQ_INSERT_TAIL(&slot->name->slots, slot, by_name);
+	return 0;
+}
+
+static void leave_name(struct progset *set, struct slot *slot)
+{
+	struct name *name = slot->name;
+
+	TAILQ_REMOVE(&name->slots, slot, by_name);
+	if (!TAILQ_EMPTY(&name->slots))
+		return;
+	tdelete(name, &set->by_name, compare_names);
+	set->name_count--;
+	free(name->file_name);
+	free(name);
+}
+
 static void free_slot(struct progset *set, struct slot *slot)
 {
+	if (slot->name)
+		leave_name(set, slot);
 	for (size_t i = 0; i < slot->member_count; i++) {
 		struct tag *tag = slot->members[i].tag;
 
@@ -231,6 +323,8 @@ int progset_add(struct progset *set, struct prog *prog)
 
 	for (size_t i = 0; r == 0 && i < prog->func_count; i++)
 		r = join_tag(set, slot, prog->funcs[i].tag);
+	if (r == 0)
+		r = join_name(set, slot);
 	if (r == 0 && !tsearch(slot, &set->by_id, compare_ids))
 		r = -ENOMEM;
 	if (r < 0) {
@@ -360,13 +454,13 @@ int progset_of_tag(const struct progset *set, const uint8_t bytes[BPF_TAG_SIZE],
 	if (!tag)
 		return -ENOENT;
 	for (int i = 0; i < STANDINGS; i++)
-		TAILQ_FOREACH (member, &tag->members[i], next)
+		TAILQ_FOREACH(member, &tag->members[i], next)
 			count++;
 	*ret = (struct prog_list){.progs = calloc(count, sizeof(ret->progs[0]))};
 	if (!ret->progs)
 		return -ENOMEM;
 	for (int i = 0; i < STANDINGS; i++)
-		TAILQ_FOREACH (member, &tag->members[i], next)
+		TAILQ_FOREACH(member, &tag->members[i], next)
 			ret->progs[ret->count++] = prog_ref(member->slot->prog);
 	return 0;
 }
@@ -379,6 +473,46 @@ struct prog *progset_standing_for_tag(const struct progset *set, const uint8_t b
 		if (!TAILQ_EMPTY(&tag->members[i]))
 			return TAILQ_FIRST(&tag->members[i])->slot->prog;
 	return NULL;
+}
+
+int progset_of_file_name(const struct progset *set, const char *file_name, struct prog_list *ret)
+{
+	const struct name *name = find_name(set, file_name);
+	const struct slot *slot;
+	size_t count = 0;
+
+	if (!name)
+		return -ENOENT;
+	TAILQ_FOREACH(slot, &name->slots, by_name) {
+		count++;
+	}
+	*ret = (struct prog_list){.progs = calloc(count, sizeof(ret->progs[0]))};
+	if (!ret->progs)
+		return -ENOMEM;
+	TAILQ_FOREACH(slot, &name->slots, by_name) {
+		ret->progs[ret->count++] = prog_ref(slot->prog);
+	}
+	return 0;
+}
+
+static void list_name(const void *node, VISIT which, void *arg)
+{
+	struct prog_list *list = arg;
+	const struct name *name = *(struct name *const *)node;
+
+	if (which == postorder || which == leaf)
+		list->progs[list->count++] = prog_ref(TAILQ_FIRST(&name->slots)->prog);
+}
+
+int progset_names(const struct progset *set, struct prog_list *ret)
+{
+	*ret = (struct prog_list){
+		.progs = calloc(MAX(set->name_count, (size_t)1), sizeof(ret->progs[0])),
+	};
+	if (!ret->progs)
+		return -ENOMEM;
+	twalk_r(set->by_name, list_name, ret);
+	return 0;
 }
 
 struct tag_list {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The set of BPF programs, loaded and retained: by id, by the tags of their functions, and in the
- * order of their unload, which is the order in which they leave.
+ * The set of BPF programs, loaded and retained: by id, by the tags of their functions, by name,
+ * and in the order of their unload, which is the order in which they leave.
  *
  * Pure data, locked by its owner. Costs a search, whatever it holds; listings cost what they list.
  */
@@ -53,6 +53,17 @@ int progset_of_tag(const struct progset *set, const uint8_t tag[BPF_TAG_SIZE],
 		   struct prog_list *ret);
 /* The first of those alone, not referenced; NULL if there is none. */
 struct prog *progset_standing_for_tag(const struct progset *set, const uint8_t tag[BPF_TAG_SIZE]);
+/*
+ * A program's name as a file name, a string of the caller's. A name may have 511 bytes, and no file
+ * system that the tree is copied to takes more than NAME_MAX: what is longer is cut, between two
+ * bytes of the name. -ENOMEM.
+ */
+int prog_file_name(const struct prog *prog, char **ret);
+/* Those of a file name, as they were added. -ENOENT, -ENOMEM. */
+int progset_of_file_name(const struct progset *set, const char *file_name, struct prog_list *ret);
+/* One program of each file name, sorted by it. -ENOMEM. */
+int progset_names(const struct progset *set, struct prog_list *ret);
+
 /* Every tag, sorted, each once; the caller frees. -ENOMEM. */
 int progset_tags(const struct progset *set, uint8_t (**ret)[BPF_TAG_SIZE], size_t *ret_count);
 
