@@ -52,6 +52,16 @@ int rings_fd(const struct rings *rings)
 	return rings->epoll_fd;
 }
 
+int rings_cpu_fd(const struct rings *rings, unsigned int cpu)
+{
+	unsigned int count = atomic_load_explicit(&rings->count, memory_order_acquire);
+
+	for (unsigned int i = 0; i < count; i++)
+		if (rings->slots[i].cpu == cpu)
+			return rings->slots[i].epoll_fd;
+	return -ENOENT;
+}
+
 bool rings_pending(const struct rings *rings)
 {
 	unsigned int count = atomic_load_explicit(&rings->count, memory_order_acquire);
@@ -146,6 +156,8 @@ static int ring_peek(struct rings *rings, struct ring *ring)
 			set_malformed(rings, ring);
 			return 1;
 		}
+		if (r > 0 && ring->next.time > rings->cutoff)
+			return 0;
 		if (r > 0)
 			ring->last_time = ring->next.time;
 		if (r > 0 && (ring->next.kind != RECORD_LOST || count_lost(rings, ring)))
@@ -156,11 +168,18 @@ static int ring_peek(struct rings *rings, struct ring *ring)
 	return 0;
 }
 
-/* Notes how far each ring is to be read. All heads first, so that they tell of one moment. */
+/*
+ * Notes how far each ring is to be read. Heads cannot be read at one moment: between two of them a
+ * program may be unloaded on one CPU and another loaded at its address on the next, and only the
+ * second be seen. So what was written after the first look stays for the next drain; whatever had
+ * to happen before a record that is taken is then taken too.
+ */
 static size_t find_active(struct rings *rings)
 {
 	unsigned int count = atomic_load_explicit(&rings->count, memory_order_relaxed);
 	size_t active = 0;
+
+	rings->cutoff = monotonic_ns();
 
 	for (unsigned int i = 0; i < count; i++) {
 		struct ring *ring = &rings->slots[i];

@@ -97,6 +97,8 @@ DEFINE_CLEANUP(rings, struct rings *, rings_close)
  * rings.
  */
 int rings_fd(const struct rings *rings);
+/* The same for the ring of one CPU, for a reader that waits on that CPU. -ENOENT if it has none. */
+int rings_cpu_fd(const struct rings *rings, unsigned int cpu);
 /*
  * Has the kernel written what was not drained? A load a CPU; no system call. A record is pending
  * until the call that took it has returned: false means that all that was written has been taken,
@@ -106,9 +108,8 @@ bool rings_pending(const struct rings *rings);
 
 /*
  * Hands all records that are there to take, oldest first; the record and its strings are valid
- * within that call only. Records of different CPUs that are written while this runs can come with
- * the next drain and be older than the last one handed out here. Returns how many were handed out,
- * -ENOMEM.
+ * within that call only. Records that are written while this runs stay for the next drain. Returns
+ * how many were handed out, -ENOMEM.
  */
 typedef void rings_take_fn(const struct record *record, void *arg);
 int rings_drain(struct rings *rings, rings_take_fn *take, void *arg);

@@ -77,11 +77,11 @@ static int event_open(struct rings *rings, unsigned int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-static int watch(struct rings *rings, int fd)
+static int watch(int epoll_fd, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
-	return epoll_ctl(rings->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 /* Makes the next slot a ring of an event of this CPU, which it owns on success. */
@@ -89,12 +89,18 @@ static int slot_init(struct rings *rings, unsigned int cpu, int fd)
 {
 	unsigned int count = atomic_load_explicit(&rings->count, memory_order_relaxed);
 	struct ring *ring = &rings->slots[count];
+	_cleanup_fd_ int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (epoll_fd < 0)
+		return -errno;
 	void *map = mmap(NULL, ring_map_size(rings), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (map == MAP_FAILED)
 		return -errno;
-	int r = watch(rings, fd);
+	int r = watch(epoll_fd, fd);
 
+	if (r == 0)
+		r = watch(rings->epoll_fd, epoll_fd);
 	if (r == 0 && ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -106,6 +112,7 @@ static int slot_init(struct rings *rings, unsigned int cpu, int fd)
 		.data = (const uint8_t *)map + sysconf(_SC_PAGESIZE),
 		.cpu = cpu,
 		.fd = fd,
+		.epoll_fd = take_fd(&epoll_fd),
 	};
 	atomic_store_explicit(&rings->count, count + 1, memory_order_release);
 	return 0;
@@ -172,6 +179,7 @@ void rings_close(struct rings *rings)
 
 		munmap(ring->page, ring_map_size(rings));
 		close(ring->fd);
+		close(ring->epoll_fd);
 		free(ring->joined);
 	}
 	if (rings->epoll_fd >= 0)
@@ -198,7 +206,7 @@ static int revive(struct rings *rings, struct ring *ring)
 		return fd;
 	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) < 0)
 		return -errno;
-	int r = watch(rings, fd);
+	int r = watch(ring->epoll_fd, fd);
 
 	if (r < 0)
 		return r;

@@ -18,6 +18,7 @@ struct ring {
 	const uint8_t *data;
 	uint32_t cpu;
 	int fd;
+	int epoll_fd; /* stays when the event behind it dies with its CPU */
 
 	/*
 	 * Two counters tell of the same losses: LOST records, late, and read(), costly. Both start
@@ -41,6 +42,7 @@ struct ring {
 struct rings {
 	unsigned int wants;
 	size_t data_size; /* bytes a ring, a power of two */
+	uint64_t cutoff;  /* CLOCK_MONOTONIC ns: younger records stay for the next drain */
 	bool counts_lost; /* the kernel knows PERF_FORMAT_LOST */
 	int epoll_fd;
 	struct rings_stats stats;

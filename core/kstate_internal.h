@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the parts of kstate share: kstate.c, kstate_symbols.c, kstate_programs.c. */
+#ifndef CORE_KSTATE_INTERNAL_H
+#define CORE_KSTATE_INTERNAL_H
+
+#include "core/kstate.h"
+
+/* ` pid=N comm=NAME`, with - for what is not known. */
+void kstate_append_task(struct kstate *state, struct text *line, uint32_t pid, const char *comm);
+/* pid: who did it; NULL for a line that does not say. */
+void kstate_log_symbol(struct kstate *state, uint64_t time, const char *what,
+		       const struct symbol *symbol, const uint32_t *pid);
+
+/* What lives at an address that the kernel allocates and frees at run time; NULL. */
+const struct symbol *kstate_dynamic_symbol(const struct kstate *state, uint64_t addr);
+void kstate_add_symbol(struct kstate *state, const struct symbol *symbol, uint64_t time);
+/* Takes a symbol out of the table and into history. symbol points into the table. */
+void kstate_retire_symbol(struct kstate *state, const struct symbol *symbol, uint64_t time);
+/* A registration, which may be older than what is known of its address. */
+void kstate_register_symbol(struct kstate *state, const struct symbol *symbol);
+
+void kstate_apply_ksymbol(struct kstate *state, const struct record *record);
+void kstate_apply_load(struct kstate *state, const struct record *record);
+void kstate_apply_unload(struct kstate *state, const struct record *record);
+/* Forgets a program, and all history that is as old. */
+void kstate_evict(struct kstate *state, uint32_t id, uint64_t now);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What the tracker says of itself: status, metrics, and the check of what this kernel and these
+ * rights allow. One table tells of each source what was tried, what is missing without it, and what
+ * to do.
+ */
+#include "core/tracker_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/uevent.h"
+
+enum source_id {
+	SOURCE_KALLSYMS,
+	SOURCE_PROGRAMS,
+	SOURCE_RINGS,
+	SOURCE_UEVENTS,
+	SOURCE_NAMES,
+	SOURCE_MODULES,
+	SOURCE_COUNT,
+};
+
+static const struct {
+	const char *key;
+	const char *tried;
+	const char *without;
+	const char *remedy;
+} sources[SOURCE_COUNT] = {
+	[SOURCE_KALLSYMS] =
+		{"kallsyms", "reading /proc/kallsyms",
+		 "ksyms, kallsyms and addr/ have no symbols of the kernel and of modules",
+		 "needs CONFIG_KALLSYMS, CAP_SYSLOG and kernel.kptr_restrict below 2"},
+	[SOURCE_PROGRAMS] = {"program-ids", "walking BPF program ids",
+			     "bpf/ shows only what is loaded from now on, without its contents",
+			     "needs CONFIG_BPF_SYSCALL and CAP_SYS_ADMIN"},
+	[SOURCE_RINGS] = {"perf-rings", "opening perf rings for ksymbol and bpf_event records",
+			  "polling: program ids are walked again at each access, short-lived "
+			  "programs are missed, and trampolines and other images are not shown",
+			  "needs CONFIG_PERF_EVENTS and CAP_PERFMON"},
+	[SOURCE_UEVENTS] = {"uevents", "opening a NETLINK_KOBJECT_UEVENT socket",
+			    "modules and CPUs that come and go are not noticed",
+			    "needs the initial network namespace"},
+	[SOURCE_NAMES] = {"image-lengths", "loading a BPF program that asks the kernel's own %pS",
+			  "trampolines and other images have the length of a page, cut at the next "
+			  "symbol",
+			  "needs Linux 5.14 and CAP_BPF with CAP_PERFMON, or CAP_SYS_ADMIN"},
+	[SOURCE_MODULES] = {"modules", "reading /proc/modules",
+			    "the last symbol of a module has no size", "needs CAP_SYSLOG"},
+};
+
+static int source_error(const struct tracker *tracker, enum source_id id)
+{
+	switch (id) {
+	case SOURCE_KALLSYMS:
+		return tracker->state.hidden ? -EACCES : tracker->kallsyms_source.error;
+	case SOURCE_PROGRAMS:
+		return tracker->programs_source.error;
+	case SOURCE_RINGS:
+		return tracker->rings_source.error;
+	case SOURCE_UEVENTS:
+		return tracker->uevents_source.error;
+	case SOURCE_NAMES:
+		return tracker->kernelname_source.error;
+	case SOURCE_MODULES:
+		return tracker->modules_source.error;
+	case SOURCE_COUNT:
+		break;
+	}
+	return 0;
+}
+
+static void append_source(struct text *text, enum source_id id, int error, size_t line)
+{
+	text_printf(text, "%s: ", sources[id].key);
+	if (error == 0) {
+		text_puts(text, "ok");
+		return;
+	}
+	text_printf(text, "missing: %s failed: ", sources[id].tried);
+	if (id == SOURCE_KALLSYMS && error == -EACCES)
+		text_puts(text, "every address is 0 for this process");
+	else if (id == SOURCE_KALLSYMS && error == -EBADMSG)
+		text_printf(text, "line %zu is not a symbol", line);
+	else
+		text_puts(text, strerror(-error));
+	text_printf(text, "; without it %s; %s", sources[id].without, sources[id].remedy);
+}
+
+static bool is_healthy(const struct tracker *tracker)
+{
+	for (int id = 0; id < SOURCE_COUNT; id++)
+		if (source_error(tracker, id) != 0)
+			return false;
+	return !tracker->resync_due;
+}
+
+bool tracker_is_healthy(struct tracker *tracker)
+{
+	LOCKED(&tracker->lock);
+	return is_healthy(tracker);
+}
+
+void tracker_status(struct tracker *tracker, struct text *text)
+{
+	LOCKED(&tracker->lock);
+	const struct kstate *state = &tracker->state;
+	struct rings_stats rings = {};
+	struct eventlog_span events;
+
+	for (int id = 0; id < SOURCE_COUNT; id++) {
+		append_source(text, id, source_error(tracker, id), tracker->kallsyms_bad_line);
+		text_putc(text, '\n');
+	}
+	if (tracker->rings)
+		rings_stats(tracker->rings, &rings);
+	eventlog_span(state->events, &events);
+	text_printf(text, "rings: cpus=%u bytes=%zu records=%" PRIu64 " malformed=%" PRIu64 "\n",
+		    rings.cpus, rings.bytes, rings.records, rings.malformed);
+	text_printf(text, "readers: %zu, real-time: %u%s\n", tracker->reader_count - 1,
+		    tracker->realtime,
+		    tracker->realtime + 1 < tracker->reader_count ? "; needs CAP_SYS_NICE" : "");
+	text_printf(text, "symbols: %zu\n", symtab_count(state->symbols));
+	text_printf(text, "programs_loaded: %zu\n", progset_loaded(state->programs));
+	text_printf(text, "programs_retained: %zu\n", progset_retained(state->programs));
+	text_printf(text, "retained_bytes: %zu\n",
+		    progset_retained_bytes(state->programs) + history_bytes(state->history));
+	text_printf(text, "captured: %" PRIu64 "\n", state->captured);
+	text_printf(text, "gone_before_read: %" PRIu64 "\n", state->gone);
+	text_printf(text, "lost_records: %" PRIu64 "\n", state->lost_records);
+	text_printf(text, "resyncs: %" PRIu64 "\n", tracker->resyncs);
+	text_printf(text, "kallsyms_reads: %" PRIu64 "\n", tracker->kallsyms_reads);
+	text_puts(text, "started: ");
+	text_seconds(text, tracker->started);
+	text_puts(text, "\nhistory_since: ");
+	text_seconds(text, state->history_since);
+	text_printf(text, "\nevents_bytes: %" PRIu64 "\nevents_dropped_bytes: %" PRIu64 "\n",
+		    events.end - events.start, events.start);
+}
+
+static void metric(struct text *text, const char *name, const char *type, const char *help,
+		   uint64_t value)
+{
+	text_printf(text, "# HELP ksymfs_%s %s\n# TYPE ksymfs_%s %s\nksymfs_%s %" PRIu64 "\n", name,
+		    help, name, type, name, value);
+}
+
+void tracker_metrics(struct tracker *tracker, struct text *text)
+{
+	LOCKED(&tracker->lock);
+	const struct kstate *state = &tracker->state;
+	struct rings_stats rings = {};
+	struct eventlog_span events;
+
+	if (tracker->rings)
+		rings_stats(tracker->rings, &rings);
+	eventlog_span(state->events, &events);
+	text_puts(text, "# HELP ksymfs_source_up Whether a source works.\n"
+			"# TYPE ksymfs_source_up gauge\n");
+	for (int id = 0; id < SOURCE_COUNT; id++)
+		text_printf(text, "ksymfs_source_up{source=\"%s\"} %d\n", sources[id].key,
+			    source_error(tracker, id) == 0);
+	metric(text, "healthy", "gauge", "Whether all sources work and no loss is unmended.",
+	       is_healthy(tracker));
+	metric(text, "symbols", "gauge", "Kernel symbols.", symtab_count(state->symbols));
+	metric(text, "programs_loaded", "gauge", "BPF programs that are loaded.",
+	       progset_loaded(state->programs));
+	metric(text, "programs_retained", "gauge", "BPF programs kept after their unload.",
+	       progset_retained(state->programs));
+	metric(text, "retained_bytes", "gauge", "Bytes of what is kept after its unload.",
+	       progset_retained_bytes(state->programs) + history_bytes(state->history));
+	metric(text, "programs_captured_total", "counter", "Programs read in time.",
+	       state->captured);
+	metric(text, "programs_gone_total", "counter", "Programs gone before they were read.",
+	       state->gone);
+	metric(text, "records_total", "counter", "Records taken from the perf rings.",
+	       rings.records);
+	metric(text, "records_lost_total", "counter", "Records that the kernel had no room for.",
+	       state->lost_records);
+	metric(text, "resyncs_total", "counter", "Looks at the whole after a loss.",
+	       tracker->resyncs);
+	metric(text, "kallsyms_reads_total", "counter", "Reads of /proc/kallsyms.",
+	       tracker->kallsyms_reads);
+	metric(text, "events_bytes_total", "counter", "Bytes ever written to events.", events.end);
+}
+
+static int check_kallsyms(size_t *ret_line)
+{
+	_cleanup_fd_ int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+	struct kallsyms list = {};
+	int r = fd < 0 ? -errno : kallsyms_read(fd, false, &list, ret_line);
+	bool hidden = r == 0 && list.hidden;
+
+	kallsyms_deinit(&list);
+	return hidden ? -EACCES : r;
+}
+
+static int check_programs(void)
+{
+	uint32_t id;
+	int r = prog_next_id(0, &id);
+
+	return r == -ENOENT ? 0 : r;
+}
+
+static int check_rings(void)
+{
+	CLEANUP(rings_cleanup) struct rings *rings = NULL;
+
+	return rings_open(RING_SYMBOLS, 1, &rings);
+}
+
+static int check_uevents(void)
+{
+	_cleanup_fd_ int fd = uevent_open();
+
+	return MIN(fd, 0);
+}
+
+static int check_names(void)
+{
+	CLEANUP(kernelname_cleanup) struct kernelname *kernelname = NULL;
+
+	return kernelname_open(&kernelname);
+}
+
+static int check_modules(void)
+{
+	_cleanup_fd_ int fd = open("/proc/modules", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* Settings that take something away and are no error of a source. */
+static bool check_setting(struct text *text, const char *path, char bad, const char *key,
+			  const char *without)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char value = '\0';
+
+	if (fd < 0 || read(fd, &value, 1) != 1 || value != bad)
+		return true;
+	text_printf(text, "%s: missing: %s is %c; %s\n", key, path, bad, without);
+	return false;
+}
+
+bool tracker_check(struct text *text)
+{
+	size_t line = 0;
+	const int errors[SOURCE_COUNT] = {
+		[SOURCE_KALLSYMS] = check_kallsyms(&line),
+		[SOURCE_PROGRAMS] = check_programs(),
+		[SOURCE_RINGS] = check_rings(),
+		[SOURCE_UEVENTS] = check_uevents(),
+		[SOURCE_NAMES] = check_names(),
+		[SOURCE_MODULES] = check_modules(),
+	};
+	bool all = true;
+
+	for (int id = 0; id < SOURCE_COUNT; id++) {
+		append_source(text, id, errors[id], line);
+		text_putc(text, '\n');
+		all &= errors[id] == 0;
+	}
+	all &= check_setting(text, "/proc/sys/net/core/bpf_jit_enable", '0', "jit",
+			     "programs have no machine code and no symbols until it is 1");
+	all &= check_setting(
+		text, "/proc/sys/net/core/bpf_jit_kallsyms", '0', "jit-kallsyms",
+		"images that were there before the start are not listed until it is 1");
+	return all;
+}

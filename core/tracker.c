@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Joins the sources into one state, in the one order that loses nothing:
+ *
+ *   1. subscribe: rings and uevent socket are opened, and fill from here on;
+ *   2. baseline: kallsyms is read and program ids are walked, while things go on changing;
+ *   3. replay: the records since 1 are applied on top.
+ *
+ * Whatever changed between 1 and 3 has its records in the rings; the last record about an address
+ * decides, and what has no record was there unchanged all the time. So it does not matter what the
+ * baseline caught of it. A resync after a loss is the same again, from 2 on: it looks first and
+ * applies afterwards what waits in the rings.
+ *
+ * Read your own writes: the kernel writes a record before the call that it tells of returns.
+ * tracker_sync() applies, under the lock, all records that are there; whoever holds the lock after
+ * it sees everything that had finished before. Readers, one a CPU and real-time where allowed, do
+ * the same as soon as records arrive, so that a program which lives for microseconds is read before
+ * it is gone. Within a drain, programs are captured ahead of all else, for the same reason.
+ */
+#include "core/tracker_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include "core/uevent.h"
+
+/* 512 KiB a CPU: some 5,000 records, a burst of 1,500 loads and unloads. */
+#define DEFAULT_RING_PAGES 128
+/* Tries of the lock, some 50 us. */
+#define LOCK_SPINS 3000
+/* Rounds of drain and resync in one go before others get their turn. */
+#define MAX_ROUNDS 4
+
+uint64_t monotonic_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+uint64_t mono_to_unix_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec - monotonic_now();
+}
+
+static void collect(const struct record *record, void *arg)
+{
+	struct batch *batch = arg;
+
+	if (batch->count == batch->size) {
+		size_t size = MAX(batch->size * 2, (size_t)64);
+		struct record *records = reallocarray(batch->records, size, sizeof(*records));
+
+		if (!records) {
+			batch->failed = true;
+			return;
+		}
+		batch->records = records;
+		batch->size = size;
+	}
+	struct record *copy = &batch->records[batch->count];
+
+	*copy = *record;
+	if (record->kind == RECORD_KSYMBOL) {
+		copy->ksymbol.name = (const char *)batch->names.len;
+		text_append(&batch->names, record->ksymbol.name, strlen(record->ksymbol.name) + 1);
+		if (batch->names.failed) {
+			batch->failed = true;
+			return;
+		}
+	}
+	batch->count++;
+}
+
+static void capture_one(struct tracker *tracker, uint32_t id)
+{
+	struct batch *batch = &tracker->batch;
+	struct capture capture = {.id = id};
+	const struct prog *known = progset_find(tracker->state.programs, id);
+
+	if (known && prog_is_loaded(known))
+		return;
+	if (batch->capture_count == batch->capture_size) {
+		size_t size = MAX(batch->capture_size * 2, (size_t)16);
+		struct capture *captures = reallocarray(batch->captures, size, sizeof(*captures));
+
+		if (!captures)
+			return; /* apply_load() tries again */
+		batch->captures = captures;
+		batch->capture_size = size;
+	}
+	capture.error = prog_capture(tracker->reader, id, &capture.prog);
+	batch->captures[batch->capture_count++] = capture;
+}
+
+static int take_capture(void *arg, uint32_t id, struct prog **ret)
+{
+	struct tracker *tracker = arg;
+
+	for (size_t i = 0; i < tracker->batch.capture_count; i++) {
+		struct capture *capture = &tracker->batch.captures[i];
+
+		if (capture->id != id)
+			continue;
+		*ret = take_ptr(capture->prog);
+		return *ret ? 0 : capture->error ? capture->error : -ENOENT;
+	}
+	return prog_capture(tracker->reader, id, ret);
+}
+
+static uint64_t image_len(void *arg, uint64_t addr, const char *name)
+{
+	struct tracker *tracker = arg;
+	struct kernelname_answer answer;
+
+	/* At the first byte the kernel may name the neighbour that ends there. */
+	if (!tracker->kernelname || kernelname_ask(tracker->kernelname, addr + 1, &answer) < 0 ||
+	    answer.offset != 1 || strcmp(answer.name, name) != 0)
+		return 0;
+	return answer.size;
+}
+
+/* A load's records all name one task: it is looked up once for a drain. */
+static void read_comm(void *arg, uint32_t pid, char ret[16])
+{
+	struct tracker *tracker = arg;
+	char path[32], comm[17];
+
+	if (pid == tracker->batch.comm_pid) {
+		memcpy(ret, tracker->batch.comm, 16);
+		return;
+	}
+	ret[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", pid);
+	_cleanup_file_ FILE *file = fopen(path, "re");
+	size_t len = file ? fread(comm, 1, sizeof(comm) - 1, file) : 0;
+
+	if (!len)
+		return;
+	comm[len] = '\0';
+	if (comm[len - 1] == '\n')
+		comm[len - 1] = '\0';
+	snprintf(ret, 16, "%.15s", comm);
+	tracker->batch.comm_pid = pid;
+	memcpy(tracker->batch.comm, ret, 16);
+}
+
+static const struct kstate_ops tracker_kstate_ops = {
+	.capture = take_capture,
+	.image_len = image_len,
+	.comm = read_comm,
+};
+
+static void drain_rings(struct tracker *tracker)
+{
+	struct batch *batch = &tracker->batch;
+	bool unloaded = false;
+
+	batch->count = 0;
+	batch->names.len = 0;
+	batch->names.failed = false;
+	batch->failed = false;
+	batch->comm_pid = 0;
+	if (rings_drain(tracker->rings, collect, batch) < 0)
+		batch->failed = true;
+
+	for (size_t i = 0; i < batch->count; i++)
+		if (batch->records[i].kind == RECORD_BPF_EVENT &&
+		    batch->records[i].bpf.type == PERF_BPF_EVENT_PROG_LOAD)
+			capture_one(tracker, batch->records[i].bpf.id);
+
+	for (size_t i = 0; i < batch->count; i++) {
+		struct record *record = &batch->records[i];
+
+		if (record->kind == RECORD_KSYMBOL)
+			record->ksymbol.name = batch->names.data + (uintptr_t)record->ksymbol.name;
+		if (record->kind == RECORD_LOST)
+			tracker->resync_due = true;
+		unloaded |= record->kind == RECORD_BPF_EVENT &&
+			    record->bpf.type == PERF_BPF_EVENT_PROG_UNLOAD;
+		kstate_apply(&tracker->state, record);
+	}
+	for (size_t i = 0; i < batch->capture_count; i++)
+		prog_unref(batch->captures[i].prog);
+	batch->capture_count = 0;
+	if (batch->failed || tracker->state.out_of_memory) {
+		tracker->state.out_of_memory = 0;
+		tracker->resync_due = true;
+	}
+	if (unloaded)
+		tracker_check_unclaimed(tracker);
+}
+
+static void cpu_came_online(struct tracker *tracker, unsigned int cpu);
+
+static void drain_uevents(struct tracker *tracker)
+{
+	char buf[8192];
+	struct uevent event;
+	int r;
+
+	while ((r = uevent_next(tracker->uevents, buf, sizeof(buf), &event)) > 0) {
+		switch (event.kind) {
+		case UEVENT_MODULE_ADD:
+			kstate_log(&tracker->state, monotonic_now(), "module-load name=%s",
+				   event.module);
+			tracker_module_added(tracker, event.module);
+			break;
+		case UEVENT_MODULE_REMOVE:
+			kstate_log(&tracker->state, monotonic_now(), "module-unload name=%s",
+				   event.module);
+			tracker->modules_due = true;
+			break;
+		case UEVENT_CPU_ONLINE:
+			cpu_came_online(tracker, event.cpu);
+			break;
+		case UEVENT_CPU_OFFLINE:
+			break;
+		case UEVENT_LOST:
+			tracker->modules_due = true;
+			tracker->resync_due = true;
+			break;
+		}
+	}
+	if (r < 0)
+		tracker->uevents_source.error = r;
+}
+
+/* With the lock held. */
+static void catch_up(struct tracker *tracker)
+{
+	struct differences found = {};
+
+	tracker->state.mono_to_unix = mono_to_unix_now();
+	for (int round = 0; round < MAX_ROUNDS; round++) {
+		uint64_t now = monotonic_now();
+
+		if (tracker->uevents >= 0)
+			drain_uevents(tracker);
+		if (tracker->rings && rings_pending(tracker->rings))
+			drain_rings(tracker);
+		if (tracker->modules_due || tracker->settling_count)
+			tracker_update_modules(tracker);
+		if (!tracker->rings && tracker->programs_source.error == 0)
+			tracker_walk_programs(tracker, true, &found);
+		if (!tracker->resync_due) {
+			tracker->whole_at = now;
+			break;
+		}
+		tracker->resync_due = false;
+		tracker_resync(tracker);
+	}
+}
+
+static void arm_expiry(struct tracker *tracker, uint64_t due)
+{
+	struct itimerspec at = {};
+
+	if (due == tracker->next_expiry || tracker->timer < 0)
+		return;
+	tracker->next_expiry = due;
+	if (due != UINT64_MAX) {
+		at.it_value.tv_sec = due / NSEC_PER_SEC;
+		at.it_value.tv_nsec = due % NSEC_PER_SEC;
+	}
+	timerfd_settime(tracker->timer, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/*
+ * Takes the lock, and spins first: whoever holds it is done soon, and a reader that sleeps gives
+ * its CPU back to the loader whose program it is to read.
+ */
+static void spin_for_lock(pthread_mutex_t *lock)
+{
+	for (int i = 0; i < LOCK_SPINS; i++)
+		if (pthread_mutex_trylock(lock) == 0)
+			return;
+	pthread_mutex_lock(lock);
+}
+
+void tracker_sync(struct tracker *tracker)
+{
+	struct eventlog_span before, after;
+
+	{
+		spin_for_lock(&tracker->lock);
+		pthread_mutex_t *lock CLEANUP(unlock_cleanup) = &tracker->lock;
+		eventlog_span(tracker->state.events, &before);
+		catch_up(tracker);
+		eventlog_span(tracker->state.events, &after);
+		if (after.end != before.end || monotonic_now() >= tracker->next_expiry)
+			arm_expiry(tracker, kstate_expire(&tracker->state, monotonic_now(),
+							  tracker->options.retain_ns,
+							  tracker->options.retain_bytes));
+	}
+	if (after.end != before.end && tracker->options.events_grew)
+		tracker->options.events_grew(tracker->options.arg);
+}
+
+/* Waits until fd or other is readable; false when it is time to stop. */
+static bool wait_for(const struct tracker *tracker, int fd, int other)
+{
+	struct pollfd fds[] = {{tracker->stop, POLLIN, 0}, {fd, POLLIN, 0}, {other, POLLIN, 0}};
+
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+		if (errno != EINTR)
+			return false;
+	return !fds[0].revents;
+}
+
+/*
+ * Reads the ring of one CPU, on that CPU: the kernel wakes it in the middle of the load that it
+ * tells of, and being real-time it runs before the loader does anything else, such as closing the
+ * program again.
+ */
+static void *read_cpu(void *arg)
+{
+	const struct reader *reader = arg;
+	struct tracker *tracker = reader->tracker;
+	int fd = rings_cpu_fd(tracker->rings, reader->cpu);
+
+	while (wait_for(tracker, fd, -1)) {
+		/* A ring wakes once for what it holds: go on until it holds nothing. */
+		do
+			tracker_sync(tracker);
+		while (rings_pending(tracker->rings));
+	}
+	return NULL;
+}
+
+static void *read_the_rest(void *arg)
+{
+	const struct reader *reader = arg;
+	struct tracker *tracker = reader->tracker;
+	uint64_t count;
+
+	while (wait_for(tracker, tracker->uevents, tracker->timer)) {
+		if (read(tracker->timer, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			return NULL;
+		tracker_sync(tracker);
+	}
+	return NULL;
+}
+
+/* With the lock held, or before there are others. */
+static int start_reader(struct tracker *tracker, void *(*run)(void *), unsigned int cpu)
+{
+	struct sched_param priority = {.sched_priority = 1};
+	struct reader **readers =
+		reallocarray(tracker->readers, tracker->reader_count + 1, sizeof(readers[0]));
+	struct reader *reader = malloc(sizeof(*reader));
+	char name[16];
+
+	if (readers)
+		tracker->readers = readers;
+	if (!readers || !reader) {
+		free(reader);
+		return -ENOMEM;
+	}
+	*reader = (struct reader){.tracker = tracker, .cpu = cpu};
+	int r = -pthread_create(&reader->thread, NULL, run, reader);
+
+	if (r < 0) {
+		free(reader);
+		return r;
+	}
+	readers[tracker->reader_count++] = reader;
+	if (run != read_cpu)
+		return 0;
+	size_t size = CPU_ALLOC_SIZE(cpu + 1);
+	cpu_set_t *cpus = CPU_ALLOC(cpu + 1);
+
+	/* Without the right place or priority it works too, and comes too late more often. */
+	if (cpus) {
+		CPU_ZERO_S(size, cpus);
+		CPU_SET_S(cpu, size, cpus);
+		pthread_setaffinity_np(reader->thread, size, cpus);
+		CPU_FREE(cpus);
+	}
+	snprintf(name, sizeof(name), "ksymfs-ring/%u", cpu);
+	pthread_setname_np(reader->thread, name);
+	if (pthread_setschedparam(reader->thread, SCHED_FIFO, &priority) == 0)
+		tracker->realtime++;
+	return 0;
+}
+
+static int start_readers(struct tracker *tracker)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+	tracker->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	tracker->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (tracker->timer < 0 || tracker->stop < 0)
+		return -errno;
+	int r = start_reader(tracker, read_the_rest, 0);
+
+	for (long cpu = 0; r == 0 && tracker->rings && cpu < cpus; cpu++)
+		if (rings_cpu_fd(tracker->rings, cpu) >= 0)
+			r = start_reader(tracker, read_cpu, cpu);
+	return r;
+}
+
+static bool has_reader(const struct tracker *tracker, unsigned int cpu)
+{
+	for (size_t i = 1; i < tracker->reader_count; i++)
+		if (tracker->readers[i]->cpu == cpu)
+			return true;
+	return false;
+}
+
+static void cpu_came_online(struct tracker *tracker, unsigned int cpu)
+{
+	if (!tracker->rings || rings_cpu_online(tracker->rings, cpu) < 0)
+		return;
+	/* Before the readers are started, they are started for this one too. */
+	if (tracker->reader_count && !has_reader(tracker, cpu))
+		start_reader(tracker, read_cpu, cpu);
+	/* What it did before it had a ring nobody has seen. */
+	tracker->resync_due = true;
+}
+
+static void open_sources(struct tracker *tracker)
+{
+	unsigned int pages = tracker->options.ring_pages;
+
+	/* Loads a program: ahead of the rings, so that it is part of the baseline. */
+	tracker->kernelname_source.error = kernelname_open(&tracker->kernelname);
+	tracker->rings_source.error =
+		rings_open(RING_SYMBOLS, pages ? pages : DEFAULT_RING_PAGES, &tracker->rings);
+	tracker->uevents = uevent_open();
+	tracker->uevents_source.error = tracker->uevents < 0 ? tracker->uevents : 0;
+}
+
+static int init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	int r = -pthread_mutex_init(lock, &attr);
+
+	pthread_mutexattr_destroy(&attr);
+	return r;
+}
+
+int tracker_create(const struct tracker_options *options, struct tracker **ret)
+{
+	struct tracker *allocated = calloc(1, sizeof(*allocated));
+
+	if (!allocated)
+		return -ENOMEM;
+	int r = init_lock(&allocated->lock);
+
+	if (r < 0) {
+		free(allocated);
+		return r;
+	}
+	CLEANUP(tracker_cleanup) struct tracker *tracker = allocated;
+
+	tracker->options = *options;
+	tracker->uevents = tracker->timer = tracker->stop = -1;
+	tracker->started = tracker->whole_at = monotonic_now();
+	r = blob_pool_create(&tracker->pool);
+	if (r == 0)
+		r = prog_reader_create(tracker->pool, &tracker->reader);
+	if (r == 0)
+		r = kstate_init(&tracker->state, tracker->pool, options->events_bytes,
+				tracker->started, &tracker_kstate_ops, tracker);
+	if (r < 0)
+		return r;
+	tracker->state.mono_to_unix = mono_to_unix_now();
+	open_sources(tracker);
+	kstate_log(&tracker->state, tracker->started, "start");
+	r = tracker_baseline(tracker);
+	if (r < 0)
+		return r;
+	tracker_sync(tracker);
+	r = start_readers(tracker);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(tracker);
+	return 0;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void tracker_destroy(struct tracker *tracker)
+{
+	if (!tracker)
+		return;
+	if (tracker->stop >= 0)
+		eventfd_write(tracker->stop, 1);
+	for (size_t i = 0; i < tracker->reader_count; i++) {
+		pthread_join(tracker->readers[i]->thread, NULL);
+		free(tracker->readers[i]);
+	}
+	free(tracker->readers);
+	close_fd(tracker->timer);
+	close_fd(tracker->stop);
+	close_fd(tracker->uevents);
+	rings_close(tracker->rings);
+	kernelname_close(tracker->kernelname);
+	kstate_deinit(&tracker->state);
+	prog_reader_destroy(tracker->reader);
+	if (tracker->pool)
+		blob_pool_destroy(tracker->pool);
+	module_list_deinit(&tracker->modules);
+	for (size_t i = 0; i < tracker->settling_count; i++)
+		free(tracker->settling[i]);
+	for (size_t i = 0; i < tracker->unclaimed_count; i++)
+		free(tracker->unclaimed[i].name);
+	free(tracker->unclaimed);
+	free(tracker->batch.records);
+	free(tracker->batch.captures);
+	text_deinit(&tracker->batch.names);
+	pthread_mutex_destroy(&tracker->lock);
+	free(tracker);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the tracker's files share: tracker.c (order, threads), baseline.c and compare.c (looks
+ * at the whole), modules.c, query.c (answers), report.c (status, metrics, check). */
+#ifndef CORE_TRACKER_INTERNAL_H
+#define CORE_TRACKER_INTERNAL_H
+
+#include <pthread.h>
+
+#include "core/kallsyms.h"
+#include "core/kernelname.h"
+#include "core/kstate.h"
+#include "core/tracker.h"
+
+/* Where things come from, and what went wrong there; 0: it works. */
+struct source {
+	int error; /* -errno */
+};
+
+/* Records of one drain, copied out of the rings, with the programs that they tell of. */
+struct batch {
+	struct record *records;
+	size_t count, size;
+	struct text names; /* NUL-terminated, by offset until the drain is over */
+	struct capture {
+		uint32_t id;
+		int error;
+		struct prog *prog;
+	} * captures;
+	size_t capture_count, capture_size;
+	uint32_t comm_pid; /* whose comm is below; 0: nobody's */
+	char comm[16];
+	bool failed; /* no memory: records are missing */
+};
+
+struct tracker {
+	/*
+	 * Guards all below. Inherits priority: readers are real-time, and requests of the tree take
+	 * this lock too. The only locks taken inside are the event log's and the blob pool's.
+	 */
+	pthread_mutex_t lock;
+	struct tracker_options options;
+	struct kstate state;
+	struct blob_pool *pool;
+	struct prog_reader *reader;
+	struct batch batch;
+
+	struct rings *rings;
+	int uevents;
+	struct kernelname *kernelname;
+	struct source rings_source, uevents_source, kernelname_source, kallsyms_source,
+		programs_source, modules_source;
+
+	/* CLOCK_MONOTONIC ns of the last moment at which nothing was missing. */
+	uint64_t whole_at;
+	bool resync_due;
+	bool modules_due;
+	struct module_list modules; /* whose bounds are in the table */
+	char *settling[32];	    /* modules whose init part was there when last looked */
+	size_t settling_count;
+	/* Rows of kallsyms that belong to a program which does not tell of them. */
+	struct unclaimed {
+		uint64_t addr;
+		char *name;
+	} * unclaimed;
+	size_t unclaimed_count;
+
+	uint64_t started; /* CLOCK_MONOTONIC ns */
+	uint64_t kallsyms_reads, resyncs;
+	size_t kallsyms_bad_line;
+	uint64_t next_expiry;
+
+	/* A reader for the ring of each CPU, on that CPU, and one for uevents and expiry. */
+	struct reader {
+		struct tracker *tracker;
+		unsigned int cpu;
+		pthread_t thread;
+	} * *readers;
+	size_t reader_count;
+	unsigned int realtime; /* readers that are */
+	int timer, stop;       /* fds */
+};
+
+uint64_t monotonic_now(void);
+uint64_t mono_to_unix_now(void);
+
+/* Takes the first look at everything. The rings and the uevent socket are open already. */
+int tracker_baseline(struct tracker *tracker);
+/* Looks again at what records may have been lost of, and says in events what it changed. */
+void tracker_resync(struct tracker *tracker);
+/* Symbols and programs that a look found to be other than was known. */
+struct differences {
+	size_t added, removed;
+	size_t changed; /* addresses that have another name now */
+};
+/* Walks program ids: what is new is captured, what is gone is unloaded. Adds to found. */
+int tracker_walk_programs(struct tracker *tracker, bool announce, struct differences *found);
+/* Compares module symbols, and with images those too, with kallsyms. Adds to found. */
+int tracker_compare(struct tracker *tracker, bool images, bool announce, struct differences *found);
+int tracker_read_kallsyms(struct tracker *tracker, bool modules_only, struct kallsyms *ret);
+/* Gives a row of kallsyms the length that the kernel reckons it to have, or a page. */
+void tracker_complete_image(struct tracker *tracker, struct symbol *symbol);
+
+int tracker_read_module_bounds(struct tracker *tracker);
+/* A uevent said that a module is there; settles when its init part is dropped. */
+void tracker_module_added(struct tracker *tracker, const char *name);
+/* Re-reads module symbols if a uevent, or a module that has settled, asks for it. */
+void tracker_update_modules(struct tracker *tracker);
+/* Drops unclaimed rows that the kernel does not have any more. */
+void tracker_check_unclaimed(struct tracker *tracker);
+
+/* What an image of this name is attached to: a string of the caller's, NULL if it is not known. */
+char *tracker_image_target(struct tracker *tracker, const char *name);
+
+#endif
