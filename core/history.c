@@ -265,7 +265,7 @@ static void measure_visits(struct site *site, size_t from)
 		if (entry->symbol.added)
 			until = MAX(until, entry->removed);
 		/* The same from here on as it was. */
-		if (i > from && site->visits[i].until == until)
+		if (site->visits[i].until == until)
 			return;
 		site->visits[i].until = until;
 	}

@@ -211,6 +211,9 @@ static void test_many_of_one_address(void **state)
 	enum { COUNT = 200000 };
 	struct history *history = new_history();
 
+	/* Removed late, of unknown registration: it stands before all others and answers nothing.
+	 */
+	add(history, AREAS, 0, 0, UINT64_MAX, "y");
 	for (uint64_t i = 1; i <= COUNT; i++)
 		add(history, AREAS, 0x10, i * 10, i * 10 + 5, "x");
 	assert_true(history_bytes(history) > COUNT * sizeof(struct symbol));
@@ -220,13 +223,29 @@ static void test_many_of_one_address(void **state)
 	}
 	for (uint64_t i = 1; i <= COUNT; i++) {
 		history_expire(history, i * 10 + 6);
-		assert_int_equal(history_count(history), COUNT - i);
+		assert_int_equal(history_count(history), COUNT - i + 1);
 	}
-	assert_int_equal(history_bytes(history), 0);
+	assert_in_range(history_count(history), 1, 1);
 	history_destroy(history);
 }
 
-/* The same, many addresses in order, which would make a plain tree a list. */
+/* Memory is bounded by what is remembered, however much has come and gone. */
+static void test_steady_state(void **state)
+{
+	struct history *history = new_history();
+	size_t most = 0;
+
+	for (uint64_t i = 1; i <= 100000; i++) {
+		add(history, AREAS + i % 3 * 0x40, 0x10, i * 10, i * 10 + 5, "x");
+		history_expire(history, i > 10 ? (i - 10) * 10 : 0);
+		if (i == 1000)
+			most = history_bytes(history);
+	}
+	assert_in_range(history_bytes(history), 1, most + 100);
+	history_destroy(history);
+}
+
+/* Many addresses in order, which would make a plain tree a list. */
 static void test_many_addresses(void **state)
 {
 	enum { COUNT = 200000 };
@@ -262,13 +281,15 @@ static uint32_t random_below(uint32_t limit)
 	return (random_state >> 33) % limit;
 }
 
-#define ADDRESSES 24
-#define STEP	  0x10
+#define STEP 0x10
+
+/* Few: long histories of each. Many: addresses that come and go. */
+static uint32_t addresses;
 
 static struct symbol random_symbol(uint64_t now)
 {
 	static const char *const names[] = {"a", "b", "a_longer_name"};
-	struct symbol symbol = symbol_of(AREAS + random_below(ADDRESSES) * STEP,
+	struct symbol symbol = symbol_of(AREAS + random_below(addresses) * STEP,
 					 1 + random_below(0x60), 1 + random_below(now), NULL);
 
 	symbol.name = names[random_below(ARRAY_SIZE(names))];
@@ -398,6 +419,7 @@ static void test_model(void **state)
 		struct history *history = new_history();
 
 		random_state = seed;
+		addresses = seed % 2 ? 24 : 300;
 		model.count = 0;
 		for (uint64_t now = 1; now < 3000; now++) {
 			uint64_t oldest = 0;
@@ -405,7 +427,7 @@ static void test_model(void **state)
 			change_something(history, &model, now);
 			for (int i = 0; i < 10; i++)
 				check_lookup(history, &model,
-					     AREAS - 8 + random_below(ADDRESSES * STEP + 0x70),
+					     AREAS - 8 + random_below(addresses * STEP + 0x70),
 					     random_below(now + 2));
 			assert_int_equal(history_count(history), model.count);
 			for (size_t i = 0; i < model.count; i++) {
@@ -423,10 +445,11 @@ static void test_model(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),	       cmocka_unit_test(test_reused_address),
-		cmocka_unit_test(test_complete),       cmocka_unit_test(test_close),
-		cmocka_unit_test(test_expire),	       cmocka_unit_test(test_many_of_one_address),
-		cmocka_unit_test(test_many_addresses), cmocka_unit_test(test_model),
+		cmocka_unit_test(test_empty),	     cmocka_unit_test(test_reused_address),
+		cmocka_unit_test(test_complete),     cmocka_unit_test(test_close),
+		cmocka_unit_test(test_expire),	     cmocka_unit_test(test_many_of_one_address),
+		cmocka_unit_test(test_steady_state), cmocka_unit_test(test_many_addresses),
+		cmocka_unit_test(test_model),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
