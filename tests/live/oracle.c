@@ -191,7 +191,7 @@ static bool parse_row(char *line, bool has_size, struct symbol_row *ret)
 
 static void parse(char *text, bool has_size, struct symbol_list *ret)
 {
-	size_t capacity = count_lines_with(text, "\n") + 1;
+	size_t capacity = count_lines_with(text, "");
 	char *cursor = text, *line;
 
 	*ret = (struct symbol_list){

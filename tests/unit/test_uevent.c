@@ -20,7 +20,7 @@ static int parse(const char *data, size_t len, struct uevent *ret, char *ret_mod
 	memcpy(copy, data, len);
 	int r = uevent_parse(copy, len, ret);
 
-	if (r > 0 && ret->module)
+	if (r > 0 && ret_module)
 		strcpy(ret_module, ret->module);
 	free(copy);
 	return r;

@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs every kind of test that the project has and counts TAP cases.
+
+Stages, in order; name some to run only those:
+  format   clang-format has nothing to say
+  release  release build without a warning; unit tests, live tests, the fuzzers' corpora
+  asan     the same under ASan, LSan and UBSan
+  tsan     the tests of the suites `live` and `threads` under TSan
+  fuzz     each fuzz target for some seconds, from its corpus
+Each ends in `ok`/`not ok` lines; the last line of all is `N passed, N failed`. A build, a program
+that dies, times out or ends before its plan, and a test that meson lists and did not run are each
+one failure.
+"""
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FUZZ_SECONDS = 6
+SANITIZER_ENV = {
+    'ASAN_OPTIONS': 'abort_on_error=0:exitcode=23:detect_stack_use_after_return=1',
+    'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1:exitcode=24',
+    'TSAN_OPTIONS': 'halt_on_error=0:exitcode=66:second_deadlock_stack=1',
+    'LSAN_OPTIONS': 'exitcode=25',
+}
+TAP_LINE = re.compile(r'(not )?ok\b\s*(\d+)?\s*(?:- )?(.*)')
+DIRECTIVE = re.compile(r'#\s*(SKIP|TODO)\b\s*(.*)', re.IGNORECASE)
+
+
+class Count:
+    def __init__(self):
+        self.passed = 0
+        self.failures = []
+        self.skips = []
+
+    def ok(self, name):
+        self.passed += 1
+        print(f'ok - {name}', flush=True)
+
+    def fail(self, name, output=''):
+        self.failures.append(name)
+        print(f'not ok - {name}', flush=True)
+        for line in output.splitlines()[-60:]:
+            print(f'#   {line}', flush=True)
+
+    def skip(self, name, reason):
+        self.skips.append((name, reason))
+        print(f'ok - {name} # SKIP {reason}', flush=True)
+
+
+def call(command, timeout, env=None, cwd=TOP):
+    """Exit status and output; a timeout is a status of None."""
+    try:
+        done = subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, timeout=timeout,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors='replace')
+        return done.returncode, done.stdout
+    except subprocess.TimeoutExpired as expired:
+        output = expired.stdout or b''
+        if isinstance(output, bytes):
+            output = output.decode(errors='replace')
+        return None, output + f'\ntimed out after {timeout} s'
+    except OSError as error:
+        return None, f'{command[0]}: {error}'
+
+
+def build(count, name, options, compiler=None):
+    """Builds in build-NAME with warnings as errors; None when that failed."""
+    directory = os.path.join(TOP, f'build-{name}')
+    env = {'CC': compiler} if compiler else None
+    if not os.path.exists(os.path.join(directory, 'build.ninja')):
+        status, output = call(['meson', 'setup', '-Dwerror=true', *options, directory, TOP], 120,
+                              env)
+        if status != 0:
+            shutil.rmtree(directory, ignore_errors=True)
+            count.fail(f'{name}: meson setup', output)
+            return None
+    status, output = call(['ninja', '-C', directory], 900)
+    if status != 0:
+        count.fail(f'{name}: build', output)
+        return None
+    count.ok(f'{name}: build')
+    return directory
+
+
+def count_tap(count, name, record):
+    """Counts the cases of one test program from what it printed."""
+    cases = failed = 0
+    # cmocka gives no reason on its SKIP line: our helper prints it on the line before.
+    reason = ''
+    output = record.get('stdout') or ''
+    plan = None
+    for line in output.splitlines():
+        if line.startswith('# SKIP reason: '):
+            reason = line[len('# SKIP reason: '):]
+            continue
+        begin = re.match(r'1\.\.(\d+)(?:\s*#\s*SKIP\s*(.*))?$', line)
+        if begin:
+            plan = int(begin[1])
+            if plan == 0:
+                count.skip(name, begin[2] or 'no reason given')
+            continue
+        match = TAP_LINE.match(line)
+        if not match:
+            continue
+        cases += 1
+        directive = DIRECTIVE.search(match[3])
+        if directive and directive[1].upper() == 'SKIP':
+            # cmocka: `not ok N # SKIP NAME`
+            case = match[3][:directive.start()].strip() or directive[2]
+            count.skip(f'{name}: {case}', reason or directive[2])
+            reason = ''
+        elif match[1]:
+            failed += 1
+            count.fail(f'{name}: {match[3] or match[2]}')
+        else:
+            count.passed += 1
+    # meson takes cmocka's skips for failures, so what counts is that each case is accounted for.
+    died = record.get('returncode') not in (0, 77) or record['result'] in ('ERROR', 'TIMEOUT')
+    if failed:
+        print_log(record)
+    elif died or plan is None or (plan and plan != cases):
+        count.fail(f'{name}: {record["result"]}, exit status {record.get("returncode")}, '
+                   f'{cases} cases of {plan}')
+        print_log(record)
+
+
+def print_log(record):
+    for key in ('stdout', 'stderr'):
+        for line in (record.get(key) or '').splitlines()[-60:]:
+            print(f'#   {line}')
+
+
+def meson_test(count, stage, directory, suites=(), multiplier=1):
+    status, output = call(['meson', 'introspect', '--tests', directory], 60)
+    if status != 0:
+        count.fail(f'{stage}: meson introspect', output)
+        return
+    wanted = {test['name'] for test in json.loads(output)
+              if not suites or set(suites) & {s.split(':')[-1] for s in test['suite']}}
+    log = os.path.join(directory, 'meson-logs', 'testlog.json')
+    if os.path.exists(log):
+        os.unlink(log)
+    command = ['meson', 'test', '-C', directory, '--no-rebuild', '--num-processes', '2',
+               '--timeout-multiplier', str(multiplier)]
+    for suite in suites:
+        command += ['--suite', suite]
+    status, output = call(command, 1800, SANITIZER_ENV)
+    ran = set()
+    if os.path.exists(log):
+        with open(log, encoding='utf-8', errors='replace') as file:
+            for line in file:
+                record = json.loads(line)
+                name = record['name'].split(' / ')[-1]
+                ran.add(name)
+                before = count.passed
+                count_tap(count, f'{stage}: {name}', record)
+                print(f'# {stage}: {name}: {count.passed - before} passed in '
+                      f'{record["duration"]:.1f} s', flush=True)
+    for name in sorted(wanted - ran):
+        count.fail(f'{stage}: {name} did not run', output)
+    if not wanted:
+        count.fail(f'{stage}: no tests', output)
+
+
+def stage_format(count):
+    files = subprocess.run(['git', 'ls-files', '*.c', '*.h'], cwd=TOP, capture_output=True,
+                           text=True, check=True).stdout.split()
+    status, output = call(['clang-format', '--dry-run', '-Werror', *files], 120)
+    if status == 0 and files:
+        count.ok('format: clang-format')
+    else:
+        count.fail('format: clang-format', output)
+
+
+def check_wired(count, directory):
+    """A test program that no meson.build names would never be missed."""
+    _, output = call(['meson', 'introspect', '--tests', directory], 60)
+    wired = {test['name'] for test in json.loads(output)}
+    for folder in ('unit', 'live'):
+        for source in sorted(os.listdir(os.path.join(TOP, 'tests', folder))):
+            match = re.fullmatch(r'test_(\w+)\.c', source)
+            if match and match[1] not in wired:
+                count.fail(f'release: tests/{folder}/{source} is in no meson.build')
+
+
+def stage_release(count):
+    directory = build(count, 'test', ['--buildtype=release'])
+    if directory:
+        check_wired(count, directory)
+        meson_test(count, 'release', directory)
+
+
+def stage_asan(count):
+    directory = build(count, 'asan', ['--buildtype=debugoptimized',
+                                      '-Db_sanitize=address,undefined', '-Db_lundef=false'])
+    if directory:
+        meson_test(count, 'asan', directory, multiplier=3)
+
+
+def stage_tsan(count):
+    directory = build(count, 'tsan', ['--buildtype=debugoptimized', '-Db_sanitize=thread',
+                                      '-Db_lundef=false'])
+    if directory:
+        meson_test(count, 'tsan', directory, suites=('live', 'threads'), multiplier=4)
+
+
+def fuzz_one(directory, name):
+    seeds = os.path.join(TOP, 'tests', 'fuzz', 'corpus', name)
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [os.path.join(directory, 'tests', 'fuzz', f'fuzz_{name}'),
+                   f'-max_total_time={FUZZ_SECONDS}', '-timeout=10', '-rss_limit_mb=2048',
+                   f'-artifact_prefix={directory}/crash-{name}-', scratch]
+        if os.path.isdir(seeds):
+            command.append(seeds)
+        return call(command, FUZZ_SECONDS + 60, SANITIZER_ENV)
+
+
+def stage_fuzz(count):
+    directory = build(count, 'fuzz', ['-Dfuzz=true', '-Db_sanitize=address,undefined',
+                                      '-Db_lundef=false'], compiler='clang')
+    if not directory:
+        return
+    sources = os.listdir(os.path.join(TOP, 'tests', 'fuzz'))
+    names = sorted(name[len('fuzz_'):-len('.c')] for name in sources
+                   if name.startswith('fuzz_') and name.endswith('.c'))
+    if not names:
+        count.fail('fuzz: no targets')
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = pool.map(lambda name: fuzz_one(directory, name), names)
+        for name, (status, output) in zip(names, results):
+            if status == 0:
+                count.ok(f'fuzz: {name}')
+            else:
+                count.fail(f'fuzz: {name}', output)
+
+
+STAGES = {'format': stage_format, 'release': stage_release, 'asan': stage_asan,
+          'tsan': stage_tsan, 'fuzz': stage_fuzz}
+
+
+def main():
+    wanted = sys.argv[1:] or list(STAGES)
+    unknown = [name for name in wanted if name not in STAGES]
+    if unknown:
+        print(f'usage: scripts/test [{"|".join(STAGES)}]...', file=sys.stderr)
+        return 2
+    count = Count()
+    for name, stage in STAGES.items():
+        if name not in wanted:
+            continue
+        begin = time.monotonic()
+        print(f'# {name}', flush=True)
+        stage(count)
+        print(f'# {name}: {time.monotonic() - begin:.0f} s', flush=True)
+    if count.failures:
+        print('failed:')
+        for name in count.failures:
+            print(f'  {name}')
+    if count.skips:
+        print('skipped:')
+        for name, reason in count.skips:
+            print(f'  {name}: {reason}')
+    skipped = f', {len(count.skips)} skipped' if count.skips else ''
+    print(f'{count.passed} passed, {len(count.failures)} failed{skipped}')
+    return 1 if count.failures else 0
+
+
+sys.exit(main())
