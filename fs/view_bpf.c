@@ -101,7 +101,7 @@ static bool has_tag(const struct prog *prog, const uint8_t tag[BPF_TAG_SIZE])
  * The name of a program as a file name. A name may have 511 bytes, and no file system that the tree
  * is copied to takes more than NAME_MAX: what is longer is cut, between two bytes of the name.
  */
-static int prog_file_name(const struct prog *prog, char ret[NAME_MAX + 1])
+static int tree_name_of(const struct prog *prog, char ret[NAME_MAX + 1])
 {
 	_cleanup_text_ struct text text = {};
 	const char *name = prog->name ?: "";
@@ -123,7 +123,7 @@ static int prog_file_name(const struct prog *prog, char ret[NAME_MAX + 1])
 static int compare_prog(const struct prog *prog, const char *file_name)
 {
 	char name[NAME_MAX + 1];
-	int r = prog_file_name(prog, name);
+	int r = tree_name_of(prog, name);
 
 	return r < 0 ? r : strcmp(name, file_name) != 0;
 }
@@ -469,7 +469,7 @@ static int list_names(struct view_list *list, const struct prog_list *progs)
 	if (!names)
 		return -ENOMEM;
 	for (size_t i = 0; i < progs->count; i++) {
-		int r = prog_file_name(progs->progs[i], names[i]);
+		int r = tree_name_of(progs->progs[i], names[i]);
 
 		if (r < 0)
 			return r;
