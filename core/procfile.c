@@ -99,6 +99,20 @@ static int read_tgid(int dir, pid_t *ret)
 	return 0;
 }
 
+int task_process(int proc_fd, pid_t tid, pid_t *ret)
+{
+	char name[PROC_PATH_MAX];
+
+	snprintf(name, sizeof(name), "%d", tid);
+	_cleanup_fd_ int dir = openat(proc_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	int r = read_tgid(dir, ret);
+
+	return r == -ENOENT ? -ESRCH : r;
+}
+
 int process_open(int proc_fd, pid_t pid, struct process *ret)
 {
 	char name[PROC_PATH_MAX];

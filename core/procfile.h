@@ -47,6 +47,9 @@ void process_close(struct process *process);
 		.dir = -1                                                                          \
 	}
 
+/* The process that a thread is of. -ESRCH. */
+int task_process(int proc_fd, pid_t tid, pid_t *ret);
+
 /* Which file, and which state of it. */
 struct file_state {
 	dev_t dev;

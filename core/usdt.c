@@ -28,7 +28,6 @@
 struct usdt {
 	struct objcache *cache;
 	struct offload *offload;
-	dev_t own_dev;
 	dev_t shmem_dev; /* where memfds are */
 };
 
@@ -62,11 +61,6 @@ void usdt_destroy(struct usdt *usdt)
 	offload_destroy(usdt->offload);
 	objcache_destroy(usdt->cache);
 	free(usdt);
-}
-
-void usdt_set_own_dev(struct usdt *usdt, dev_t dev)
-{
-	usdt->own_dev = dev;
 }
 
 struct usdt_figures {
@@ -508,8 +502,8 @@ static int open_files(struct usdt_scan *scan)
 }
 
 /* Takes the sources over. */
-static int create_scan(struct usdt *usdt, const struct usdt_source *sources, size_t count,
-		       struct usdt_scan **ret)
+static int create_scan(struct usdt *usdt, dev_t own_dev, const struct usdt_source *sources,
+		       size_t count, struct usdt_scan **ret)
 {
 	struct usdt_scan *scan = calloc(1, sizeof(*scan));
 	struct usdt_process *processes = calloc(MAX(count, (size_t)1), sizeof(*processes));
@@ -526,7 +520,7 @@ static int create_scan(struct usdt *usdt, const struct usdt_source *sources, siz
 	atomic_init(&scan->refs, 1);
 	scan->cache = objcache_ref(usdt->cache);
 	scan->offload = usdt->offload;
-	scan->own_dev = usdt->own_dev;
+	scan->own_dev = own_dev;
 	scan->shmem_dev = usdt->shmem_dev;
 	scan->processes = processes;
 	scan->process_count = count;
@@ -534,11 +528,11 @@ static int create_scan(struct usdt *usdt, const struct usdt_source *sources, siz
 	return 0;
 }
 
-int usdt_scan_create(struct usdt *usdt, const struct usdt_source *sources, size_t count,
-		     struct usdt_scan **ret)
+int usdt_scan_create(struct usdt *usdt, dev_t own_dev, const struct usdt_source *sources,
+		     size_t count, struct usdt_scan **ret)
 {
 	_cleanup_usdt_scan_ struct usdt_scan *scan = NULL;
-	int r = create_scan(usdt, sources, count, &scan);
+	int r = create_scan(usdt, own_dev, sources, count, &scan);
 
 	if (r < 0)
 		return r;

@@ -29,8 +29,6 @@ struct usdt;
 int usdt_create(struct usdt **ret);
 void usdt_destroy(struct usdt *usdt); /* NULL is fine */
 DEFINE_CLEANUP(usdt, struct usdt *, usdt_destroy)
-/* The device of our own mount, whose files are never touched. */
-void usdt_set_own_dev(struct usdt *usdt, dev_t dev);
 /* The `key: value` lines of status, and the lines of metrics. */
 void usdt_status(struct usdt *usdt, struct text *text);
 void usdt_metrics(struct usdt *usdt, struct text *text);
@@ -65,12 +63,13 @@ int usdt_process_source(int proc_fd, pid_t pid, bool keep, struct usdt_source *r
 struct usdt_scan;
 
 /*
- * Scans processes. The sources are the scan's from here on, also on failure. -ESRCH when there is
+ * Scans processes. The sources are the scan's from here on, also on failure. own_dev: the device of
+ * our own mount, whose files are never touched; 0 if there is none. -ESRCH when there is
  * one source and it has no maps; -EAGAIN when too much hangs already; -ENOMEM. Of several sources,
  * those that are gone or do not answer have nothing.
  */
-int usdt_scan_create(struct usdt *usdt, const struct usdt_source *sources, size_t count,
-		     struct usdt_scan **ret);
+int usdt_scan_create(struct usdt *usdt, dev_t own_dev, const struct usdt_source *sources,
+		     size_t count, struct usdt_scan **ret);
 void usdt_scan_destroy(struct usdt_scan *scan); /* NULL is fine */
 DEFINE_CLEANUP(usdt_scan, struct usdt_scan *, usdt_scan_destroy)
 #define _cleanup_usdt_scan_ CLEANUP(usdt_scan_cleanup)

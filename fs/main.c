@@ -143,6 +143,7 @@ static int create(struct instance *instance, const struct options *options, stru
 		.options = options,
 		.tracker = instance->tracker,
 		.session = instance->session,
+		.own_dev = &instance->mount.dev,
 		.views = instance->views,
 		.view_count = &instance->view_count,
 	};

@@ -7,6 +7,7 @@
 #define FS_VIEWS_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "fs/view.h"
 
@@ -19,6 +20,8 @@ struct view_context {
 	const struct options *options;
 	struct tracker *tracker;
 	struct session *session;
+	/* The device of the mount; 0 until it is mounted, which is before anybody asks. */
+	const dev_t *own_dev;
 	/* All views, for the ones that tell of the others. Complete once every view is created. */
 	const struct view *views;
 	const size_t *view_count;
@@ -32,7 +35,8 @@ struct view_context {
 	X(kallsyms)                                                                                \
 	X(addr)                                                                                    \
 	X(events)                                                                                  \
-	X(bpf)
+	X(bpf)                                                                                     \
+	X(usdt)
 
 /* Makes the view: ret->ops with the name, ret->data whatever it keeps. -errno. */
 #define VIEW_DECLARE(name) int view_##name##_create(const struct view_context *, struct view *ret);

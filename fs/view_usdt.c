@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * usdt/: the USDT probes of every process that has memory.
+ *
+ *	self		symlink to the caller's PID
+ *	probes		the probes of all processes, each object once
+ *	PID/...		usdt_files.h
+ *
+ * Listing it is listing /proc: no process is looked into before somebody asks for it. All pids are
+ * those of one /proc, which is looked into by an fd.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+#include "core/procfile.h"
+#include "core/usdt.h"
+#include "fs/usdt_files.h"
+#include "fs/views.h"
+
+struct usdt_view {
+	struct usdt *usdt;
+	int proc_fd;
+	const dev_t *own_dev;
+};
+
+enum place_kind {
+	PLACE_TOP,
+	PLACE_SELF,
+	PLACE_PROBES,
+	PLACE_PROCESS, /* a process's directory, or something in it */
+};
+
+struct place {
+	enum place_kind kind;
+	pid_t pid;
+};
+
+/* A pid as it is listed: decimal, without leading zeros. */
+static int parse_pid(const char *name, pid_t *ret)
+{
+	pid_t pid = 0;
+
+	if (*name == '0')
+		return -EINVAL;
+	for (const char *s = name; *s; s++)
+		if (*s < '0' || *s > '9' || __builtin_mul_overflow(pid, 10, &pid) ||
+		    __builtin_add_overflow(pid, *s - '0', &pid))
+			return -EINVAL;
+	*ret = pid;
+	return pid ? 0 : -EINVAL;
+}
+
+static int find_place(const struct view_path *path, struct place *ret)
+{
+	*ret = (struct place){};
+	if (path->count == 0)
+		return 0;
+	if (parse_pid(path->name[0], &ret->pid) == 0)
+		ret->kind = PLACE_PROCESS;
+	else if (path->count == 1 && strcmp(path->name[0], "self") == 0)
+		ret->kind = PLACE_SELF;
+	else if (path->count == 1 && strcmp(path->name[0], "probes") == 0)
+		ret->kind = PLACE_PROBES;
+	else
+		return -ENOENT;
+	return 0;
+}
+
+/*
+ * May the caller look at processes as /proc would let him? The tree is root's, whom /proc lets do
+ * so with all of them.
+ */
+static bool may_look(const struct view_caller *caller)
+{
+	return caller->uid == 0;
+}
+
+/* The process that asks, by its number in our /proc. -ENOENT: it has none there. */
+static int find_caller(const struct usdt_view *view, const struct view_caller *caller, pid_t *ret)
+{
+	if (!caller->pid)
+		return -ENOENT;
+	int r = task_process(view->proc_fd, caller->pid, ret);
+
+	return r == -ESRCH ? -ENOENT : r;
+}
+
+/* What usdt_files.h needs to know about usdt/PID. */
+struct process_owner {
+	const struct usdt_view *view;
+	pid_t pid;
+};
+
+static int scan_process(void *arg, struct usdt_scan **ret)
+{
+	const struct process_owner *owner = arg;
+	struct usdt_source source;
+	int r = usdt_process_source(owner->view->proc_fd, owner->pid, true, &source);
+
+	if (r < 0)
+		return r;
+	return usdt_scan_create(owner->view->usdt, *owner->view->own_dev, &source, 1, ret);
+}
+
+static int lookup_process(const struct usdt_view *view, const struct view_path *path, pid_t pid,
+			  struct view_attr *ret)
+{
+	struct process_owner process = {view, pid};
+	const struct usdt_files_owner owner = {scan_process, &process};
+	_cleanup_process_ struct process opened = PROCESS_NONE;
+	int r = process_open(view->proc_fd, pid, &opened);
+
+	if (r < 0)
+		return r == -ESRCH ? -ENOENT : r;
+	return usdt_files_lookup(&owner, path->name + 1, path->count - 1, ret);
+}
+
+static int lookup(void *data, const struct view_path *path, const struct view_caller *caller,
+		  struct view_attr *ret)
+{
+	const struct usdt_view *view = data;
+	struct place place;
+	pid_t self;
+	int r = find_place(path, &place);
+
+	if (r < 0)
+		return r;
+	switch (place.kind) {
+	case PLACE_TOP:
+		*ret = (struct view_attr){.kind = VIEW_DIR, .fixed = true};
+		return 0;
+	case PLACE_SELF:
+		*ret = (struct view_attr){.kind = VIEW_LINK};
+		return find_caller(view, caller, &self);
+	case PLACE_PROBES:
+		*ret = (struct view_attr){.kind = VIEW_FILE, .generation = VIEW_VOLATILE};
+		return 0;
+	default:
+		return may_look(caller) ? lookup_process(view, path, place.pid, ret) : -ENOENT;
+	}
+}
+
+/* Calls take for each process that has memory, in the order of /proc, until it is not 0. */
+static int each_process(const struct usdt_view *view, int (*take)(void *arg, pid_t pid), void *arg)
+{
+	_cleanup_fd_ int fd = openat(view->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	_cleanup_dir_ DIR *dir = fdopendir(fd);
+
+	if (!dir)
+		return -errno;
+	take_fd(&fd);
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		pid_t pid, tid;
+
+		if (parse_pid(entry->d_name, &pid) < 0 ||
+		    process_find(view->proc_fd, pid, &tid) < 0)
+			continue;
+		int r = take(arg, pid);
+
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+static int list_pid(void *arg, pid_t pid)
+{
+	static const struct view_attr attr = {.kind = VIEW_DIR};
+	char name[16];
+
+	snprintf(name, sizeof(name), "%d", pid);
+	return view_list_add(arg, name, VIEW_DIR, &attr);
+}
+
+static int list_top(const struct usdt_view *view, const struct view_caller *caller,
+		    struct view_list *list)
+{
+	static const struct view_attr file = {.kind = VIEW_FILE, .generation = VIEW_VOLATILE};
+	static const struct view_attr link = {.kind = VIEW_LINK};
+	pid_t self;
+	int r = view_list_add(list, "probes", VIEW_FILE, &file);
+
+	if (r == 0 && find_caller(view, caller, &self) == 0)
+		r = view_list_add(list, "self", VIEW_LINK, &link);
+	if (r < 0 || !may_look(caller))
+		return r;
+	return each_process(view, list_pid, list);
+}
+
+static int list(void *data, const struct view_path *path, const struct view_caller *caller,
+		struct view_list *list)
+{
+	const struct usdt_view *view = data;
+	struct place place;
+	int r = find_place(path, &place);
+
+	if (r < 0)
+		return r;
+	if (place.kind == PLACE_TOP)
+		return list_top(view, caller, list);
+	if (place.kind != PLACE_PROCESS)
+		return -ENOTDIR;
+	struct process_owner process = {view, place.pid};
+	const struct usdt_files_owner owner = {scan_process, &process};
+
+	return may_look(caller) ? usdt_files_list(&owner, path->name + 1, path->count - 1, list)
+				: -ENOENT;
+}
+
+struct sources {
+	const struct usdt_view *view;
+	struct usdt_source *sources;
+	size_t count, size;
+};
+
+static int add_source(void *arg, pid_t pid)
+{
+	struct sources *sources = arg;
+
+	if (sources->count == sources->size) {
+		size_t size = sources->size ? sources->size * 2 : 256;
+		void *more = reallocarray(sources->sources, size, sizeof(*sources->sources));
+
+		if (!more)
+			return -ENOMEM;
+		sources->sources = more;
+		sources->size = size;
+	}
+	int r = usdt_process_source(sources->view->proc_fd, pid, false,
+				    &sources->sources[sources->count]);
+
+	if (r == 0)
+		sources->count++;
+	/* One that is gone by now is none of the others' business. */
+	return r == -ENOMEM ? r : 0;
+}
+
+/* The probes of all processes. */
+static int render_probes(const struct usdt_view *view, const struct view_caller *caller,
+			 struct snapshot **ret)
+{
+	_cleanup_usdt_scan_ struct usdt_scan *scan = NULL;
+	_cleanup_text_ struct text text = {};
+	struct sources sources = {view};
+	int r = may_look(caller) ? each_process(view, add_source, &sources) : 0;
+
+	if (r < 0)
+		for (size_t i = 0; i < sources.count; i++)
+			sources.sources[i].ops->release(sources.sources[i].data);
+	else
+		r = usdt_scan_create(view->usdt, *view->own_dev, sources.sources, sources.count,
+				     &scan);
+	free(sources.sources);
+	if (r == 0)
+		r = usdt_scan_probes(scan, &text);
+	return r < 0 ? r : text_take_snapshot(&text, ret);
+}
+
+static int render(void *data, const struct view_path *path, const struct view_caller *caller,
+		  struct snapshot **ret)
+{
+	const struct usdt_view *view = data;
+	struct place place;
+	int r = find_place(path, &place);
+
+	if (r < 0)
+		return r;
+	if (place.kind == PLACE_PROBES)
+		return render_probes(view, caller, ret);
+	if (place.kind != PLACE_PROCESS)
+		return -EISDIR;
+	struct process_owner process = {view, place.pid};
+	const struct usdt_files_owner owner = {scan_process, &process};
+
+	return may_look(caller) ? usdt_files_render(&owner, path->name + 1, path->count - 1, ret)
+				: -ENOENT;
+}
+
+static int read_link(void *data, const struct view_path *path, const struct view_caller *caller,
+		     char **ret)
+{
+	struct place place;
+	pid_t self;
+	int r = find_place(path, &place);
+
+	if (r == 0 && place.kind != PLACE_SELF)
+		r = -EINVAL;
+	if (r == 0)
+		r = find_caller(data, caller, &self);
+	if (r < 0)
+		return r;
+	return asprintf(ret, "%d", self) < 0 ? -ENOMEM : 0;
+}
+
+static void status(void *data, struct text *text)
+{
+	const struct usdt_view *view = data;
+
+	usdt_status(view->usdt, text);
+}
+
+static void metrics(void *data, struct text *text)
+{
+	const struct usdt_view *view = data;
+
+	usdt_metrics(view->usdt, text);
+}
+
+static void destroy(void *data)
+{
+	struct usdt_view *view = data;
+
+	usdt_destroy(view->usdt);
+	close(view->proc_fd);
+	free(view);
+}
+
+int view_usdt_create(const struct view_context *context, struct view *ret)
+{
+	static const struct view_ops ops = {
+		.name = "usdt",
+		.may_block = true,
+		.lookup = lookup,
+		.list = list,
+		.render = render,
+		.readlink = read_link,
+		.status = status,
+		.metrics = metrics,
+		.destroy = destroy,
+	};
+	_cleanup_free_ struct usdt_view *view = malloc(sizeof(*view));
+	_cleanup_fd_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (!view)
+		return -ENOMEM;
+	if (proc_fd < 0)
+		return -errno;
+	*view = (struct usdt_view){.own_dev = context->own_dev};
+	int r = usdt_create(&view->usdt);
+
+	if (r < 0)
+		return r;
+	view->proc_fd = take_fd(&proc_fd);
+	*ret = (struct view){&ops, take_ptr(view)};
+	return 0;
+}
