@@ -144,6 +144,31 @@ int tracker_programs_of_tag(struct tracker *tracker, const uint8_t tag[BPF_TAG_S
 	return progset_of_tag(tracker->state.programs, tag, ret);
 }
 
+int tracker_program_of_tag(struct tracker *tracker, const uint8_t tag[BPF_TAG_SIZE],
+			   struct prog **ret)
+{
+	LOCKED(&tracker->lock);
+	struct prog *prog = progset_standing_for_tag(tracker->state.programs, tag);
+
+	if (!prog)
+		return -ENOENT;
+	*ret = prog_ref(prog);
+	return 0;
+}
+
+int tracker_programs_of_file_name(struct tracker *tracker, const char *file_name,
+				  struct prog_list *ret)
+{
+	LOCKED(&tracker->lock);
+	return progset_of_file_name(tracker->state.programs, file_name, ret);
+}
+
+int tracker_program_names(struct tracker *tracker, struct prog_list *ret)
+{
+	LOCKED(&tracker->lock);
+	return progset_names(tracker->state.programs, ret);
+}
+
 int tracker_tags(struct tracker *tracker, uint8_t (**ret)[BPF_TAG_SIZE], size_t *ret_count)
 {
 	LOCKED(&tracker->lock);

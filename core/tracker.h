@@ -94,6 +94,14 @@ int tracker_program(struct tracker *tracker, uint32_t id, struct prog **ret);
  */
 int tracker_programs_of_tag(struct tracker *tracker, const uint8_t tag[BPF_TAG_SIZE],
 			    struct prog_list *ret);
+/* The first of those alone. -ENOENT. */
+int tracker_program_of_tag(struct tracker *tracker, const uint8_t tag[BPF_TAG_SIZE],
+			   struct prog **ret);
+/* Those of a file name: see prog_file_name(). -ENOENT. */
+int tracker_programs_of_file_name(struct tracker *tracker, const char *file_name,
+				  struct prog_list *ret);
+/* One program of each file name, sorted by it. -ENOMEM. */
+int tracker_program_names(struct tracker *tracker, struct prog_list *ret);
 /* Every tag that a function of a program has, sorted, each once. Caller frees. -ENOMEM. */
 int tracker_tags(struct tracker *tracker, uint8_t (**ret)[BPF_TAG_SIZE], size_t *ret_count);
 

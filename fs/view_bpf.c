@@ -14,7 +14,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +41,7 @@ struct place {
 	const struct bpf_list *list;
 	const struct bpf_file *file;
 	struct prog *prog;	/* referenced: what it belongs to or leads to */
-	struct prog_list progs; /* what is in PLACE_NAME and PLACE_TAG */
+	struct prog_list progs; /* what is in PLACE_NAME */
 };
 
 static void place_deinit(struct place *place)
@@ -97,58 +96,15 @@ static bool has_tag(const struct prog *prog, const uint8_t tag[BPF_TAG_SIZE])
 	return false;
 }
 
-/*
- * The name of a program as a file name. A name may have 511 bytes, and no file system that the tree
- * is copied to takes more than NAME_MAX: what is longer is cut, between two bytes of the name.
- */
-static int tree_name_of(const struct prog *prog, char ret[NAME_MAX + 1])
+/* 0: it is the name of that program; -ENOENT: it is not. */
+static int check_file_name(const struct prog *prog, const char *file_name)
 {
-	_cleanup_text_ struct text text = {};
-	const char *name = prog->name ?: "";
-	size_t len = strnlen(name, NAME_MAX);
+	_cleanup_free_ char *name = NULL;
+	int r = prog_file_name(prog, &name);
 
-	for (;; len--) {
-		text.len = 0;
-		text_escape_file_name(&text, name, len);
-		if (text.failed)
-			return -ENOMEM;
-		if (text.len <= NAME_MAX)
-			break;
-	}
-	memcpy(ret, text.data, text.len);
-	ret[text.len] = '\0';
-	return 0;
-}
-
-static int compare_prog(const struct prog *prog, const char *file_name)
-{
-	char name[NAME_MAX + 1];
-	int r = tree_name_of(prog, name);
-
-	return r < 0 ? r : strcmp(name, file_name) != 0;
-}
-
-/* Keeps of a list only the programs of this file name. -ENOENT if none is left. */
-static int filter_by_name(struct prog_list *list, const char *file_name)
-{
-	size_t kept = 0;
-	int error = 0;
-
-	for (size_t i = 0; i < list->count; i++) {
-		int r = compare_prog(list->progs[i], file_name);
-
-		if (r == 0) {
-			list->progs[kept++] = list->progs[i];
-			continue;
-		}
-		if (r < 0)
-			error = r;
-		prog_unref(list->progs[i]);
-	}
-	list->count = kept;
-	if (error)
-		return error;
-	return kept ? 0 : -ENOENT;
+	if (r < 0)
+		return r;
+	return strcmp(name, file_name) == 0 ? 0 : -ENOENT;
 }
 
 static int find_in_by_id(struct tracker *tracker, const struct view_path *path, struct place *ret)
@@ -174,8 +130,7 @@ static int find_in_by_name(struct tracker *tracker, const struct view_path *path
 		return 0;
 	if (path->count == 2) {
 		ret->kind = PLACE_NAME;
-		r = tracker_programs(tracker, &ret->progs);
-		return r < 0 ? r : filter_by_name(&ret->progs, path->name[1]);
+		return tracker_programs_of_file_name(tracker, path->name[1], &ret->progs);
 	}
 	ret->kind = PLACE_NAME_LINK;
 	if (path->count > 3 || parse_id(path->name[2], &id) < 0)
@@ -183,19 +138,7 @@ static int find_in_by_name(struct tracker *tracker, const struct view_path *path
 	r = tracker_program(tracker, id, &ret->prog);
 	if (r < 0)
 		return r;
-	r = compare_prog(ret->prog, path->name[1]);
-	return r > 0 ? -ENOENT : r;
-}
-
-static int find_tag(struct tracker *tracker, const uint8_t tag[BPF_TAG_SIZE], struct place *ret)
-{
-	int r = tracker_programs_of_tag(tracker, tag, &ret->progs);
-
-	if (r < 0)
-		return r;
-	ret->kind = PLACE_TAG;
-	ret->prog = prog_ref(ret->progs.progs[0]);
-	return 0;
+	return check_file_name(ret->prog, path->name[1]);
 }
 
 static int find_in_tag(struct tracker *tracker, const struct view_path *path, struct place *ret)
@@ -206,12 +149,12 @@ static int find_in_tag(struct tracker *tracker, const struct view_path *path, st
 
 	if (parse_tag(path->name[0], tag) < 0)
 		return -ENOENT;
-	if (path->count == 1)
-		return find_tag(tracker, tag, ret);
+	if (path->count == 1) {
+		ret->kind = PLACE_TAG;
+		return tracker_program_of_tag(tracker, tag, &ret->prog);
+	}
 	if (parse_id(path->name[1], &id) < 0) {
-		if (path->count > 2)
-			return -ENOENT;
-		r = find_tag(tracker, tag, ret);
+		r = path->count == 2 ? tracker_program_of_tag(tracker, tag, &ret->prog) : -ENOENT;
 		if (r < 0)
 			return r;
 		ret->kind = PLACE_FILE_LINK;
@@ -257,15 +200,6 @@ static uint64_t last_change(const struct prog *prog)
 	return MAX(prog->loaded_unix, atomic_load(&prog->unloaded_unix));
 }
 
-static uint64_t last_change_of(const struct prog_list *list)
-{
-	uint64_t last = 0;
-
-	for (size_t i = 0; i < list->count; i++)
-		last = MAX(last, last_change(list->progs[i]));
-	return last;
-}
-
 static struct view_attr list_attr(struct tracker *tracker, const struct bpf_list *list)
 {
 	return (struct view_attr){
@@ -275,8 +209,11 @@ static struct view_attr list_attr(struct tracker *tracker, const struct bpf_list
 	};
 }
 
-/* The directories that are there whatever programs are. */
-static struct view_attr standing_dir_attr(struct tracker *tracker)
+/*
+ * The directories that programs are entries of. When one of them last changed is not kept: the last
+ * change of any is as late.
+ */
+static struct view_attr dir_attr(struct tracker *tracker)
 {
 	return (struct view_attr){
 		.kind = VIEW_DIR,
@@ -319,13 +256,9 @@ static struct view_attr place_attr(struct tracker *tracker, const struct place *
 	case PLACE_TOP:
 	case PLACE_BY_ID:
 	case PLACE_BY_NAME:
-		return standing_dir_attr(tracker);
 	case PLACE_NAME:
 	case PLACE_TAG:
-		return (struct view_attr){
-			.kind = VIEW_DIR,
-			.mtime = view_time(last_change_of(&place->progs)),
-		};
+		return dir_attr(tracker);
 	case PLACE_PROG:
 		return prog_attr(VIEW_DIR, place->prog);
 	case PLACE_PROG_FILE:
@@ -391,7 +324,7 @@ static int render(void *view, const struct view_path *path, const struct view_ca
 
 static int list_top(struct tracker *tracker, struct view_list *list)
 {
-	struct view_attr dir = standing_dir_attr(tracker);
+	struct view_attr dir = dir_attr(tracker);
 	_cleanup_free_ uint8_t(*tags)[BPF_TAG_SIZE] = NULL;
 	size_t count;
 	int r = tracker_tags(tracker, &tags, &count);
@@ -415,7 +348,7 @@ static int list_top(struct tracker *tracker, struct view_list *list)
 		char name[BPF_TAG_NAME];
 
 		bpf_tag_name(tags[i], name);
-		r = view_list_add(list, name, VIEW_DIR, NULL);
+		r = view_list_add(list, name, VIEW_DIR, &dir);
 		if (r < 0)
 			return r;
 	}
@@ -456,30 +389,17 @@ static int list_by_id(struct tracker *tracker, struct view_list *list)
 	return r;
 }
 
-static int compare_names(const void *a, const void *b)
+static int list_names(struct tracker *tracker, struct view_list *list,
+		      const struct prog_list *progs)
 {
-	return strcmp(a, b);
-}
+	struct view_attr dir = dir_attr(tracker);
 
-static int list_names(struct view_list *list, const struct prog_list *progs)
-{
-	_cleanup_free_ char(*names)[NAME_MAX + 1] =
-		calloc(MAX(progs->count, (size_t)1), sizeof(*names));
-
-	if (!names)
-		return -ENOMEM;
 	for (size_t i = 0; i < progs->count; i++) {
-		int r = tree_name_of(progs->progs[i], names[i]);
+		_cleanup_free_ char *name = NULL;
+		int r = prog_file_name(progs->progs[i], &name);
 
-		if (r < 0)
-			return r;
-	}
-	qsort(names, progs->count, sizeof(*names), compare_names);
-	for (size_t i = 0; i < progs->count; i++) {
-		if (i && strcmp(names[i - 1], names[i]) == 0)
-			continue;
-		int r = view_list_add(list, names[i], VIEW_DIR, NULL);
-
+		if (r == 0)
+			r = view_list_add(list, name, VIEW_DIR, &dir);
 		if (r < 0)
 			return r;
 	}
@@ -489,25 +409,30 @@ static int list_names(struct view_list *list, const struct prog_list *progs)
 static int list_by_name(struct tracker *tracker, struct view_list *list)
 {
 	struct prog_list progs;
-	int r = tracker_programs(tracker, &progs);
+	int r = tracker_program_names(tracker, &progs);
 
 	if (r < 0)
 		return r;
-	r = list_names(list, &progs);
+	r = list_names(tracker, list, &progs);
 	prog_list_deinit(&progs);
 	return r;
 }
 
-/* TAG/: the programs by id, then the files of the one that stands for the tag. */
-static int list_tag(struct view_list *list, const struct place *place, const char *tag_name)
+/* TAG/: its programs, then the files of the one that stands for it. */
+static int list_tag(struct tracker *tracker, struct view_list *list, const struct place *place,
+		    const char *tag_name)
 {
 	struct view_attr link = prog_attr(VIEW_LINK, place->prog);
 	uint8_t tag[BPF_TAG_SIZE];
+	struct prog_list progs;
 	int r = parse_tag(tag_name, tag);
 
+	if (r == 0)
+		r = tracker_programs_of_tag(tracker, tag, &progs);
 	if (r < 0)
 		return r;
-	r = list_progs(list, &place->progs, tag);
+	r = list_progs(list, &progs, tag);
+	prog_list_deinit(&progs);
 	for (size_t i = 0; i < bpf_file_count && r == 0; i++) {
 		if (bpf_has_file(place->prog, &bpf_files[i]))
 			r = view_list_add(list, bpf_files[i].name, VIEW_LINK, &link);
@@ -548,7 +473,7 @@ static int list(void *view, const struct view_path *path, const struct view_call
 	case PLACE_NAME:
 		return list_progs(entries, &place.progs, NULL);
 	case PLACE_TAG:
-		return list_tag(entries, &place, path->name[0]);
+		return list_tag(view, entries, &place, path->name[0]);
 	case PLACE_PROG:
 		return list_files(entries, place.prog);
 	default:

@@ -136,6 +136,28 @@ int tracker_program(struct tracker *tracker, uint32_t id, struct prog **ret)
 	return 0;
 }
 
+int tracker_program_of_tag(struct tracker *tracker, const uint8_t tag[BPF_TAG_SIZE],
+			   struct prog **ret)
+{
+	struct prog *prog = progset_standing_for_tag(tracker->progs, tag);
+
+	if (!prog)
+		return -ENOENT;
+	*ret = prog_ref(prog);
+	return 0;
+}
+
+int tracker_programs_of_file_name(struct tracker *tracker, const char *file_name,
+				  struct prog_list *ret)
+{
+	return progset_of_file_name(tracker->progs, file_name, ret);
+}
+
+int tracker_program_names(struct tracker *tracker, struct prog_list *ret)
+{
+	return progset_names(tracker->progs, ret);
+}
+
 int tracker_programs_of_tag(struct tracker *tracker, const uint8_t tag[BPF_TAG_SIZE],
 			    struct prog_list *ret)
 {
