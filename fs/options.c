@@ -411,12 +411,13 @@ static int handle(int c, int argc, char *const *argv, struct options *options, s
 		text_printf(error, "%s: wants a value; see ksymfs --help", argv[optind - 1]);
 		return -EINVAL;
 	case '?':
-		if (optopt && optopt < OPTION_HELP)
+		if (!optopt)
+			text_printf(error, "%s: no such option; see ksymfs --help",
+				    argv[optind - 1]);
+		else if (optopt < OPTION_HELP)
 			text_printf(error, "-%c: no such option; see ksymfs --help", optopt);
 		else
-			text_printf(error,
-				    "%s: no such option, or not one with a value; see ksymfs "
-				    "--help",
+			text_printf(error, "%s: takes no value; see ksymfs --help",
 				    argv[optind - 1]);
 		return -EINVAL;
 	default:
