@@ -4,32 +4,32 @@
 
 #include "core/cleanup.h"
 
-void handles_init(struct handles *handles)
+void handles_init(struct handles *handles, void (*destroy)(struct handle *handle))
 {
-	*handles = (struct handles){};
+	*handles = (struct handles){.destroy = destroy};
 	pthread_mutex_init(&handles->lock, NULL);
 }
 
-void handles_deinit(struct handles *handles, void (*destroy)(void *arg, struct handle *handle),
-		    void *arg)
+void handles_deinit(struct handles *handles)
 {
 	for (size_t i = 0; i < HANDLE_BUCKETS; i++) {
 		for (struct handle *handle = handles->buckets[i], *next; handle; handle = next) {
 			next = handle->next;
-			destroy(arg, handle);
+			handles->destroy(handle);
 		}
 	}
 	pthread_mutex_destroy(&handles->lock);
 }
 
-void handles_add(struct handles *handles, struct handle *handle)
+uint64_t handles_add(struct handles *handles, struct handle *handle)
 {
 	LOCKED(&handles->lock);
 	handle->number = ++handles->last;
+	handle->refs = 1;
 	struct handle **bucket = &handles->buckets[handle->number % HANDLE_BUCKETS];
 	handle->next = *bucket;
 	*bucket = handle;
-	handles->count++;
+	return handle->number;
 }
 
 static struct handle **find_link(struct handles *handles, uint64_t number)
@@ -41,23 +41,35 @@ static struct handle **find_link(struct handles *handles, uint64_t number)
 	return link;
 }
 
-struct handle *handles_find(struct handles *handles, uint64_t number)
+struct handle *handles_get(struct handles *handles, uint64_t number)
 {
 	LOCKED(&handles->lock);
-	return *find_link(handles, number);
+	struct handle *handle = *find_link(handles, number);
+
+	if (handle)
+		handle->refs++;
+	return handle;
 }
 
-struct handle *handles_remove(struct handles *handles, uint64_t number)
+void handles_put(struct handles *handles, struct handle *handle)
 {
-	LOCKED(&handles->lock);
+	pthread_mutex_lock(&handles->lock);
+	unsigned int refs = --handle->refs;
+	pthread_mutex_unlock(&handles->lock);
+	if (!refs)
+		handles->destroy(handle);
+}
+
+void handles_close(struct handles *handles, uint64_t number)
+{
+	pthread_mutex_lock(&handles->lock);
 	struct handle **link = find_link(handles, number);
 	struct handle *handle = *link;
-
-	if (handle) {
+	if (handle)
 		*link = handle->next;
-		handles->count--;
-	}
-	return handle;
+	pthread_mutex_unlock(&handles->lock);
+	if (handle)
+		handles_put(handles, handle);
 }
 
 struct handle *handles_next(struct handles *handles, struct handle *handle)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Open handles by number. Numbers are never used again, so that a handle of before a crash is never
- * taken for another one. A handle's fields but these are its user's.
+ * taken for another one. A handle goes when it is closed and nobody works on it any more.
  */
 #ifndef FS_HANDLE_H
 #define FS_HANDLE_H
@@ -10,34 +10,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The first member of what its user makes. */
 struct handle {
 	uint64_t number;
+	unsigned int refs;
 	struct handle *next;
 };
 
 #define HANDLE_BUCKETS 256
 
 struct handles {
-	pthread_mutex_t lock; /* an outer one: a stream may be asked for its size with it held */
+	/* Also guards what changes in a handle. A stream may be asked for its size with it held. */
+	pthread_mutex_t lock;
 	uint64_t last;
-	size_t count;
 	struct handle *buckets[HANDLE_BUCKETS];
+	void (*destroy)(struct handle *handle);
 };
 
-void handles_init(struct handles *handles);
-/* Hands each handle that is left to destroy. */
-void handles_deinit(struct handles *handles, void (*destroy)(void *arg, struct handle *handle),
-		    void *arg);
+/* destroy is called with no lock held. */
+void handles_init(struct handles *handles, void (*destroy)(struct handle *handle));
+/* Destroys those that are left. */
+void handles_deinit(struct handles *handles);
 
-/* Numbers a handle and puts it in. */
-void handles_add(struct handles *handles, struct handle *handle);
-/*
- * NULL: there is none. The kernel does not release a handle while it asks something of it, so what
- * is found stays.
- */
-struct handle *handles_find(struct handles *handles, uint64_t number);
-/* The same, and takes it out. */
-struct handle *handles_remove(struct handles *handles, uint64_t number);
+/* Numbers a handle and puts it in; it belongs to the table from here on. Returns its number. */
+uint64_t handles_add(struct handles *handles, struct handle *handle);
+/* NULL: there is none. */
+struct handle *handles_get(struct handles *handles, uint64_t number);
+void handles_put(struct handles *handles, struct handle *handle);
+void handles_close(struct handles *handles, uint64_t number);
 /* With the lock held: the one after handle, or the first. */
 struct handle *handles_next(struct handles *handles, struct handle *handle);
 

@@ -60,7 +60,7 @@ static void list_destroy(struct view_list *list)
 
 DEFINE_CLEANUP(list, struct view_list *, list_destroy)
 
-void listing_destroy_handle(void *session, struct handle *handle)
+void listing_destroy_handle(struct handle *handle)
 {
 	list_destroy((struct view_list *)handle);
 }
@@ -102,21 +102,14 @@ void serve_opendir(struct request *request)
 		request_reply_err(request, -r);
 		return;
 	}
-	handles_add(&session->directories, &list->handle);
-	request->fi.fh = list->handle.number;
-	struct view_list *added = take_ptr(list);
-	if (request_reply_open(request) != 0) {
-		handles_remove(&session->directories, added->handle.number);
-		list_destroy(added);
-	}
+	request->fi.fh = handles_add(&session->directories, &take_ptr(list)->handle);
+	if (request_reply_open(request) != 0)
+		handles_close(&session->directories, request->fi.fh);
 }
 
 void serve_releasedir(struct request *request)
 {
-	struct handle *handle = handles_remove(&request->session->directories, request->fi.fh);
-
-	if (handle)
-		list_destroy((struct view_list *)handle);
+	handles_close(&request->session->directories, request->fi.fh);
 	request_reply_err(request, 0);
 }
 
@@ -208,27 +201,24 @@ static int add_at(struct answer *answer, const struct view_list *list, uint64_t 
 	return add_plain(answer, name, node_ino(path, len), view_kind_type(entry->kind), place + 1);
 }
 
-static void read_list(struct request *request, bool plus)
+static void read_list(struct request *request, const struct view_list *list, bool plus)
 {
 	struct session *session = request->session;
-	const struct view_list *list =
-		(struct view_list *)handles_find(&session->directories, request->fi.fh);
-	struct answer answer = {.request = request, .plus = plus};
-	int r = 1;
-
-	if (!list) {
-		request_reply_err(request, ESTALE);
-		return;
-	}
 	_cleanup_free_ char *data = malloc(request->size);
 	/* An entry with attributes has a fixed part of more than 128 bytes. */
 	_cleanup_free_ uint64_t *looked_up = calloc(request->size / 128 + 1, sizeof(*looked_up));
+	struct answer answer = {
+		.request = request,
+		.plus = plus,
+		.data = data,
+		.looked_up = looked_up,
+	};
+	int r = 1;
+
 	if (!data || !looked_up) {
 		request_reply_err(request, ENOMEM);
 		return;
 	}
-	answer.data = data;
-	answer.looked_up = looked_up;
 	for (uint64_t place = request->offset; place < list->count + 2 && r > 0; place++)
 		r = add_at(&answer, list, place);
 	if (r < 0 && !answer.len)
@@ -239,12 +229,25 @@ static void read_list(struct request *request, bool plus)
 		node_forget(session->nodes, looked_up[i], 1);
 }
 
+static void serve_list(struct request *request, bool plus)
+{
+	struct handles *directories = &request->session->directories;
+	struct handle *handle = handles_get(directories, request->fi.fh);
+
+	if (!handle) {
+		request_reply_err(request, ESTALE);
+		return;
+	}
+	read_list(request, (struct view_list *)handle, plus);
+	handles_put(directories, handle);
+}
+
 void serve_readdir(struct request *request)
 {
-	read_list(request, false);
+	serve_list(request, false);
 }
 
 void serve_readdirplus(struct request *request)
 {
-	read_list(request, true);
+	serve_list(request, true);
 }

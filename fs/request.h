@@ -149,17 +149,16 @@ void serve_opendir(struct request *request);
 void serve_readdir(struct request *request);
 void serve_readdirplus(struct request *request);
 void serve_releasedir(struct request *request);
-void listing_destroy_handle(void *session, struct handle *handle);
+void listing_destroy_handle(struct handle *handle);
 
 /* stream.c: open streams, and who polls them. */
 void serve_stream_open(struct request *request, const struct view_attr *now);
 void serve_stream_read(struct request *request);
-void stream_release(struct session *session, uint64_t number);
 /* The size that the open handles of a stream's node have. False: there are none. */
 bool stream_size_of_node(struct session *session, const struct node *node, uint64_t *ret);
 /* What poll(2) says of a stream; poll is who to wake, or NULL, and the stream's to keep. */
 unsigned int stream_poll(struct session *session, uint64_t number, struct fuse_pollhandle *poll);
-void stream_destroy_handle(void *session, struct handle *handle);
+void stream_destroy_handle(struct handle *handle);
 
 /* session.c */
 void session_init(void *session, struct fuse_conn_info *conn);

@@ -50,7 +50,11 @@ void request_fill_stat(const struct session *session, uint64_t ino, const struct
 		.st_blocks = (size + 511) / 512,
 		.st_blksize = 4096,
 		.st_mtim = attr->mtime,
-		.st_ctim = attr->mtime,
+		/*
+		 * Not the time of the change: tar takes one that differs between the stat of a path
+		 * and that of the open file for a change under its hands.
+		 */
+		.st_ctim = session->started,
 		.st_atim = attr->mtime,
 	};
 }
@@ -349,7 +353,7 @@ static void serve_read(struct request *request)
 static void serve_release(struct request *request)
 {
 	if (request->fi.fh)
-		stream_release(request->session, request->fi.fh);
+		handles_close(&request->session->streams, request->fi.fh);
 	node_release(request->session->nodes, request->node);
 	request_reply_err(request, 0);
 }

@@ -76,8 +76,8 @@ int session_create(const struct session_options *options, struct tracker *tracke
 	session->options = *options;
 	session->tracker = tracker;
 	session->fd = -1;
-	handles_init(&session->directories);
-	handles_init(&session->streams);
+	handles_init(&session->directories, listing_destroy_handle);
+	handles_init(&session->streams, stream_destroy_handle);
 	clock_gettime(CLOCK_REALTIME, &session->started);
 	session->exit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (session->exit_fd < 0)
@@ -99,8 +99,8 @@ void session_destroy(struct session *session)
 		return;
 	if (session->fuse)
 		fuse_session_destroy(session->fuse);
-	handles_deinit(&session->directories, listing_destroy_handle, session);
-	handles_deinit(&session->streams, stream_destroy_handle, session);
+	handles_deinit(&session->directories);
+	handles_deinit(&session->streams);
 	for (size_t i = 0; i < VIEWS_MAX; i++)
 		pool_destroy(session->pools[i]);
 	pool_destroy(session->foreign_pool);
@@ -318,16 +318,8 @@ static struct pool_stats add_pools(const struct session *session)
 void session_status(struct session *session, struct text *text)
 {
 	struct pool_stats pools = add_pools(session);
-	struct node_stats nodes;
 
-	node_table_stats(session->nodes, &nodes);
-	text_printf(text,
-		    "pid: %d\n"
-		    "nodes: %zu\n"
-		    "open_files: %zu\n"
-		    "cached_bytes: %zu\n"
-		    "workers: %u busy=%u queued=%zu\n",
-		    getpid(), nodes.nodes, nodes.open, nodes.cached_bytes, pools.workers,
+	text_printf(text, "pid: %d\nworkers: %u busy=%u queued=%zu\n", getpid(), pools.workers,
 		    pools.busy, pools.queued);
 }
 

@@ -21,17 +21,14 @@ struct stream {
 	struct fuse_pollhandle *poll;
 };
 
-static void stream_destroy(struct stream *stream)
+void stream_destroy_handle(struct handle *handle)
 {
+	struct stream *stream = (struct stream *)handle;
+
 	stream->view->ops->stream_close(stream->view->data, stream->data);
 	if (stream->poll)
 		fuse_pollhandle_destroy(stream->poll);
 	free(stream);
-}
-
-void stream_destroy_handle(void *session, struct handle *handle)
-{
-	stream_destroy((struct stream *)handle);
 }
 
 static int open_stream(struct request *request, const struct view_attr *now, struct stream *stream)
@@ -73,47 +70,42 @@ void serve_stream_open(struct request *request, const struct view_attr *now)
 		request_reply_err(request, -r);
 		return;
 	}
-	handles_add(&session->streams, &stream->handle);
-	request->fi.fh = stream->handle.number;
+	request->fi.fh = handles_add(&session->streams, &stream->handle);
 	request->fi.direct_io = 1;
 	request->fi.noflush = 1;
 	if (request_reply_open(request) != 0) {
-		stream_release(session, request->fi.fh);
+		handles_close(&session->streams, request->fi.fh);
 		node_release(session->nodes, request->node);
 	}
+}
+
+static ssize_t read_stream(struct request *request, struct stream *stream, void *buf)
+{
+	ssize_t n = stream->view->ops->stream_read(stream->view->data, stream->data,
+						   request->offset, buf, request->size);
+
+	if (n >= 0) {
+		LOCKED(&request->session->streams.lock);
+		stream->position = request->offset + n;
+	}
+	return n;
 }
 
 void serve_stream_read(struct request *request)
 {
 	struct handles *streams = &request->session->streams;
-	struct stream *stream = (struct stream *)handles_find(streams, request->fi.fh);
-
-	if (!stream) {
-		request_reply_err(request, ESTALE);
-		return;
-	}
+	struct handle *handle = handles_get(streams, request->fi.fh);
 	_cleanup_free_ char *data = malloc(MAX(request->size, (size_t)1));
-	ssize_t n = -ENOMEM;
-	if (data)
-		n = stream->view->ops->stream_read(stream->view->data, stream->data,
-						   request->offset, data, request->size);
-	if (n < 0) {
+	ssize_t n = -ESTALE;
+
+	if (handle) {
+		n = data ? read_stream(request, (struct stream *)handle, data) : -ENOMEM;
+		handles_put(streams, handle);
+	}
+	if (n < 0)
 		request_reply_err(request, -n);
-		return;
-	}
-	{
-		LOCKED(&streams->lock);
-		stream->position = request->offset + n;
-	}
-	request_reply_buf(request, data, n);
-}
-
-void stream_release(struct session *session, uint64_t number)
-{
-	struct handle *handle = handles_remove(&session->streams, number);
-
-	if (handle)
-		stream_destroy((struct stream *)handle);
+	else
+		request_reply_buf(request, data, n);
 }
 
 bool stream_size_of_node(struct session *session, const struct node *node, uint64_t *ret)
@@ -133,16 +125,8 @@ bool stream_size_of_node(struct session *session, const struct node *node, uint6
 	return false;
 }
 
-unsigned int stream_poll(struct session *session, uint64_t number, struct fuse_pollhandle *poll)
+static unsigned int poll_stream(struct stream *stream, struct fuse_pollhandle *poll)
 {
-	struct stream *stream = (struct stream *)handles_find(&session->streams, number);
-
-	if (!stream) {
-		if (poll)
-			fuse_pollhandle_destroy(poll);
-		return POLLERR;
-	}
-	LOCKED(&session->streams.lock);
 	if (poll) {
 		if (stream->poll)
 			fuse_pollhandle_destroy(stream->poll);
@@ -150,6 +134,25 @@ unsigned int stream_poll(struct session *session, uint64_t number, struct fuse_p
 	}
 	uint64_t size = stream->view->ops->stream_size(stream->view->data, stream->data);
 	return size > stream->position ? POLLIN | POLLRDNORM : 0;
+}
+
+unsigned int stream_poll(struct session *session, uint64_t number, struct fuse_pollhandle *poll)
+{
+	struct handles *streams = &session->streams;
+	struct handle *handle = handles_get(streams, number);
+	unsigned int events;
+
+	if (!handle) {
+		if (poll)
+			fuse_pollhandle_destroy(poll);
+		return POLLERR;
+	}
+	{
+		LOCKED(&streams->lock);
+		events = poll_stream((struct stream *)handle, poll);
+	}
+	handles_put(streams, handle);
+	return events;
 }
 
 void session_notify_streams(struct session *session)
