@@ -56,7 +56,7 @@ static void test_not_symbols(void **state)
 		"name+1/2",
 		"name+0x1/0x2 ",
 		"name+0x1/0x2 []",
-		"name+0x1/0x2[m]",
+		"name+0x1/0x22[m]",
 		"[m]",
 		" [m]",
 		"]",

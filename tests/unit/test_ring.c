@@ -600,10 +600,18 @@ static void test_malformed_in_ring(void **state)
 		assert_int_equal(seen.lost, 2 + i);
 		assert_false(rings_pending(fake.rings));
 	}
-	/* A head that no record ends at, and one that is further than the ring is long. */
-	fake.rings->slots[0].page->data_head += 4;
-	assert_int_equal(rings_drain(fake.rings, see, &seen), 1);
-	fake.rings->slots[0].page->data_head += 4 + 16 * page_size();
+	/* A head that no record ends at, and the way back. */
+	struct ring *ring = &fake.rings->slots[0];
+
+	for (int i = 0; i < 2; i++) {
+		ring->page->data_head += 4;
+		assert_int_equal(rings_drain(fake.rings, see, &seen), 1);
+	}
+	/* One that is further than the ring is long, over a record that would be too. */
+	build_bpf(b, 1, 1, 5);
+	set_size(b, 65528);
+	assert_true(fake_write(&fake, 0, b));
+	ring->page->data_head += 65536;
 	fake_lost_count(&fake, 0);
 	assert_int_equal(rings_drain(fake.rings, see, &seen), 1);
 	assert_false(rings_pending(fake.rings));
@@ -611,7 +619,7 @@ static void test_malformed_in_ring(void **state)
 	struct rings_stats stats;
 
 	rings_stats(fake.rings, &stats);
-	assert_int_equal(stats.malformed, 3 + ARRAY_SIZE(bad_sizes));
+	assert_int_equal(stats.malformed, 4 + ARRAY_SIZE(bad_sizes));
 	assert_int_equal(stats.lost, 0);
 	fake_close(&fake);
 	free(b);
