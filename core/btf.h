@@ -5,7 +5,7 @@
  * the BTF object.
  *
  * libbpf would hold and index every type of what it opens, megabytes for the kernel's. Here a
- * program's BTF is walked once, and of the kernel's every 64th type's place is remembered. All
+ * program's BTF is walked once, and of the kernel's every 16th type's place is remembered. All
  * bounds are checked. Takes no lock.
  *
  * Source: Documentation/bpf/btf.rst, kernel/bpf/btf.c.

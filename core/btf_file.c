@@ -16,7 +16,7 @@
 
 #include "core/btf.h"
 
-#define INDEX_STEP     64
+#define INDEX_STEP     16
 #define NAME_MAX_BYTES 512
 #define WINDOW_BYTES   4096
 
