@@ -519,7 +519,8 @@ static void read_layout(const struct kallsyms *list, struct layout *ret)
 		if (symbol->name[0] != '_')
 			continue;
 		for (int k = 0; k < MARKER_COUNT; k++) {
-			if (ret->found[k] || strcmp(symbol->name, marker_names[k]) != 0)
+			if (ret->found[k] || symbol->name[1] != marker_names[k][1] ||
+			    strcmp(symbol->name, marker_names[k]) != 0)
 				continue;
 			ret->marker[k] = symbol->addr;
 			ret->found[k] = true;

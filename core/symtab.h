@@ -56,6 +56,7 @@ struct symbol {
  * - an image or a page out of line: a page; a symbol that only kallsyms has: the same;
  * - a program: nowhere, its length is known or there is none.
  */
+
 enum symtab_format {
 	SYMTAB_KSYMS,	 /* ADDR SIZE TYPE NAME[<TAB>[module]] */
 	SYMTAB_KALLSYMS, /* ADDR TYPE NAME[<TAB>[module]] */
