@@ -34,6 +34,34 @@ int tracker_ksyms(struct tracker *tracker, enum symtab_format format, struct sna
 	return symtab_render(tracker->state.symbols, format, ret);
 }
 
+struct named {
+	const char *name;
+	uint64_t addr;
+};
+
+static int match_core_name(const struct symbol *symbol, uint64_t size, void *arg)
+{
+	struct named *wanted = arg;
+
+	if (symbol->kind != SYMBOL_CORE || strcmp(symbol->name, wanted->name) != 0)
+		return 0;
+	wanted->addr = symbol->addr;
+	return 1;
+}
+
+int tracker_core_address(struct tracker *tracker, const char *name, uint64_t *ret)
+{
+	struct named wanted = {.name = name};
+
+	LOCKED(&tracker->lock);
+	if (tracker->state.hidden)
+		return -EACCES;
+	if (!symtab_visit(tracker->state.symbols, 0, match_core_name, &wanted))
+		return -ENOENT;
+	*ret = wanted.addr;
+	return 0;
+}
+
 static int copy_string(const char *string, char **ret)
 {
 	*ret = string ? strdup(string) : NULL;

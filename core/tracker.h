@@ -82,6 +82,9 @@ struct tracker_answer {
  */
 int tracker_resolve(struct tracker *tracker, uint64_t addr, uint64_t time,
 		    struct tracker_answer *ret);
+/* Where a symbol of vmlinux is, by its name. O(n): for the few that one asks for once.
+ * -ENOENT. -EACCES: the kernel hides addresses. */
+int tracker_core_address(struct tracker *tracker, const char *name, uint64_t *ret);
 void tracker_answer_deinit(struct tracker_answer *answer);
 
 /* All programs, loaded and retained, by id. -ENOMEM. */

@@ -93,6 +93,7 @@ static void write_answer(struct text *text, const struct tracker_answer *answer,
 		text_puts(text, "program: ");
 		bpf_write_path(text, answer->prog);
 		text_putc(text, '\n');
+		bpf_write_source_line(text, answer->prog, addr);
 	}
 	if (answer->target)
 		write_field(text, "target", answer->target);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What the parts of bpf/ share: view_bpf.c is the tree of it, view_bpf_files.c the files of one
- * program, view_bpf_lists.c those that tell of all programs.
+ * program, view_bpf_source.c those of them that lead to its source, view_bpf_lists.c those that
+ * tell of all programs.
  */
 #ifndef FS_VIEW_BPF_H
 #define FS_VIEW_BPF_H
@@ -49,6 +50,27 @@ extern const size_t bpf_file_count;
 /* The file of this name; NULL if there is none, or if this program has none. */
 const struct bpf_file *bpf_find_file(const struct prog *prog, const char *name);
 bool bpf_has_file(const struct prog *prog, const struct bpf_file *file);
+
+/* Why a part was not captured; none is the reason for PROG_PART_NONE, NULL for PROG_PART_OK. */
+const char *bpf_part_missing(enum prog_part_state state, const char *none);
+const char *bpf_jited_missing(const struct prog *prog);
+const char *bpf_xlated_missing(const struct prog *prog);
+const char *bpf_btf_missing(const struct prog *prog);
+
+/* view_bpf_source.c: entries of the table. */
+const char *bpf_lines_missing(const struct prog *prog);
+const char *bpf_source_missing(const struct prog *prog);
+const char *bpf_elf_missing(const struct prog *prog);
+const char *bpf_asm_missing(const struct prog *prog);
+int bpf_render_lines(struct tracker *tracker, struct prog *prog, struct snapshot **ret);
+int bpf_render_source(struct tracker *tracker, struct prog *prog, struct snapshot **ret);
+int bpf_render_xlated_txt(struct tracker *tracker, struct prog *prog, struct snapshot **ret);
+int bpf_render_asm(struct tracker *tracker, struct prog *prog, struct snapshot **ret);
+int bpf_render_elf(struct tracker *tracker, struct prog *prog, struct snapshot **ret);
+/* What info says of line records, and of those left out; nothing if there are none. */
+void bpf_write_line_counts(struct text *text, const struct prog *prog);
+/* `source: FILE:LINE:COL: TEXT` of an address in this program; nothing if it has no line. */
+void bpf_write_source_line(struct text *text, const struct prog *prog, uint64_t addr);
 
 /* A list about all programs, directly in bpf/. */
 struct bpf_list {

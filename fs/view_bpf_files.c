@@ -76,7 +76,7 @@ void bpf_write_loader_pid(struct text *text, const struct prog *prog)
 
 /* Reasons. */
 
-static const char *part_missing(enum prog_part_state state, const char *none)
+const char *bpf_part_missing(enum prog_part_state state, const char *none)
 {
 	switch (state) {
 	case PROG_PART_OK:
@@ -96,20 +96,21 @@ static const char *part_missing(enum prog_part_state state, const char *none)
 static const char *blob_missing(enum prog_part_state state, const struct blob *blob,
 				const char *none)
 {
-	return state == PROG_PART_OK && (!blob || !blob->len) ? none : part_missing(state, none);
+	return state == PROG_PART_OK && (!blob || !blob->len) ? none
+							      : bpf_part_missing(state, none);
 }
 
-static const char *jited_missing(const struct prog *prog)
+const char *bpf_jited_missing(const struct prog *prog)
 {
 	return blob_missing(prog->jited_state, prog->jited, "the program is not JITed");
 }
 
-static const char *xlated_missing(const struct prog *prog)
+const char *bpf_xlated_missing(const struct prog *prog)
 {
 	return blob_missing(prog->xlated_state, prog->xlated, "the kernel keeps none");
 }
 
-static const char *btf_missing(const struct prog *prog)
+const char *bpf_btf_missing(const struct prog *prog)
 {
 	return blob_missing(prog->btf_state, prog->btf, "the program was loaded without BTF");
 }
@@ -119,12 +120,12 @@ static const char *ksyms_missing(const struct prog *prog)
 {
 	return prog->func_count || prog->jited_state == PROG_PART_NONE
 		       ? NULL
-		       : part_missing(prog->jited_state, NULL);
+		       : bpf_part_missing(prog->jited_state, NULL);
 }
 
 static const char *maps_missing(const struct prog *prog)
 {
-	return prog->captured ? NULL : part_missing(PROG_PART_GONE, NULL);
+	return prog->captured ? NULL : bpf_part_missing(PROG_PART_GONE, NULL);
 }
 
 /* Renderers. */
@@ -272,7 +273,7 @@ static void write_sha256(struct text *text, const struct prog *prog)
 {
 	char hex[SHA256_DIGEST_STRING_LENGTH];
 
-	if (jited_missing(prog))
+	if (bpf_jited_missing(prog))
 		strcpy(hex, "-");
 	else
 		SHA256Data(prog->jited->data, prog->jited->len, hex);
@@ -302,6 +303,7 @@ static int render_info(struct tracker *tracker, struct prog *prog, struct snapsh
 	bpf_write_name(&text, prog->attach_target);
 	text_putc(&text, '\n');
 	write_sha256(&text, prog);
+	bpf_write_line_counts(&text, prog);
 	if (prog->error)
 		text_printf(&text, "error: %s\n", strerrordesc_np(-prog->error) ?: "unknown");
 	for (size_t i = 0; i < bpf_file_count; i++) {
@@ -317,10 +319,15 @@ const struct bpf_file bpf_files[] = {
 	{"info", BPF_FILE_AT_UNLOAD, false, NULL, render_info},
 	{"holders", BPF_FILE_ALWAYS, true, NULL, render_holders},
 	{"stats", BPF_FILE_ALWAYS, false, NULL, render_stats},
-	{"jited", BPF_FILE_NEVER, false, jited_missing, render_jited},
-	{"xlated", BPF_FILE_NEVER, false, xlated_missing, render_xlated},
+	{"jited", BPF_FILE_NEVER, false, bpf_jited_missing, render_jited},
+	{"xlated", BPF_FILE_NEVER, false, bpf_xlated_missing, render_xlated},
+	{"xlated.txt", BPF_FILE_NEVER, false, bpf_xlated_missing, bpf_render_xlated_txt},
 	{"ksyms", BPF_FILE_NEVER, false, ksyms_missing, render_ksyms},
-	{"btf", BPF_FILE_NEVER, false, btf_missing, render_btf},
+	{"lines", BPF_FILE_NEVER, false, bpf_lines_missing, bpf_render_lines},
+	{"source", BPF_FILE_NEVER, false, bpf_source_missing, bpf_render_source},
+	{"asm", BPF_FILE_NEVER, false, bpf_asm_missing, bpf_render_asm},
+	{"elf", BPF_FILE_NEVER, false, bpf_elf_missing, bpf_render_elf},
+	{"btf", BPF_FILE_NEVER, false, bpf_btf_missing, render_btf},
 	{"maps", BPF_FILE_NEVER, false, maps_missing, render_maps},
 };
 const size_t bpf_file_count = ARRAY_SIZE(bpf_files);

@@ -102,6 +102,14 @@ int tracker_ksyms(struct tracker *tracker, enum symtab_format format, struct sna
 	return tracker->error ?: snapshot_copy(text, strlen(text), ret);
 }
 
+int tracker_core_address(struct tracker *tracker, const char *name, uint64_t *ret)
+{
+	if (!tracker->call_base || strcmp(name, "__bpf_call_base") != 0)
+		return -ENOENT;
+	*ret = tracker->call_base;
+	return 0;
+}
+
 int tracker_resolve(struct tracker *tracker, uint64_t addr, uint64_t time,
 		    struct tracker_answer *ret)
 {

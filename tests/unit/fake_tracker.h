@@ -21,6 +21,7 @@ struct tracker {
 	/* What resolving this address gives, at present and at this moment. */
 	struct tracker_answer answer;
 	uint64_t answer_time;
+	uint64_t call_base; /* where __bpf_call_base is; 0: nobody knows */
 
 	struct blob_pool *pool;
 	struct progset *progs;

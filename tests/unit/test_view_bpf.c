@@ -15,6 +15,17 @@
 #define B "00000000000000bb"
 #define C "00000000000000cc"
 
+/* asm is there if this was built with a disassembler. */
+#ifdef HAVE_CAPSTONE
+#define ASM	    "asm "
+#define MISSING_ASM ""
+#else
+#define ASM	    ""
+#define MISSING_ASM "missing: asm: ksymfs was built without a disassembler (capstone)\n"
+#endif
+/* What a program has whose code and functions are there. */
+#define CODE_FILES "info holders stats jited ksyms " ASM "elf maps"
+
 static struct tracker tracker;
 static struct view view;
 
@@ -62,6 +73,7 @@ static void publish_four(void)
 	prog = fake_prog(&tracker, 13, C, NULL, NULL);
 	prog->captured = false;
 	prog->jited_state = prog->xlated_state = prog->btf_state = PROG_PART_GONE;
+	prog->lines_state = PROG_PART_GONE;
 	fake_func(prog, 0xffffffffc0004000, 0x40, C, "bpf_prog_" C);
 	fake_publish(&tracker, prog);
 	assert_int_equal(progset_unload(tracker.progs, 13, 1, 200000123456789), 0);
@@ -86,9 +98,9 @@ static void test_tree(void **state)
 	assert_names(&view, "by-name", "\\000 \\056\\056 twin");
 	assert_names(&view, "by-name/twin", "10 11");
 	assert_names(&view, "by-name/\\000", "13");
-	assert_names(&view, A, "11 10 12 info holders stats jited ksyms maps");
-	assert_names(&view, B, "12 info holders stats jited ksyms maps");
-	assert_names(&view, A "/10", "info holders stats jited ksyms maps");
+	assert_names(&view, A, "11 10 12 " CODE_FILES);
+	assert_names(&view, B, "12 " CODE_FILES);
+	assert_names(&view, A "/10", CODE_FILES);
 	assert_names(&view, C "/13", "info holders stats ksyms");
 	for (size_t i = 0; i < 3; i++)
 		assert_listed_as_found(&view, (const char *[]){"", A, C "/13"}[i]);
@@ -116,7 +128,7 @@ static void test_links(void **state)
 	assert_link(&view, A "/jited", "12/jited");
 	assert_names(&view, "by-name", "\\000 \\056\\056");
 	assert_absent("by-name/twin");
-	assert_names(&view, A, "12 info holders stats jited ksyms maps");
+	assert_names(&view, A, "12 " CODE_FILES);
 }
 
 static void test_absent(void **state)
@@ -231,7 +243,7 @@ static void test_maps_and_btf(void **state)
 	assert_int_equal(blob_intern(tracker.pool, "\x9f\xeb", 2, &prog->btf), 0);
 	assert_int_equal(blob_intern(tracker.pool, "insn", 4, &prog->xlated), 0);
 	fake_publish(&tracker, prog);
-	assert_names(&view, A "/5", "info holders stats xlated ksyms btf maps");
+	assert_names(&view, A "/5", "info holders stats xlated xlated.txt ksyms btf maps");
 	assert_file(&view, A "/5/maps", "3 hash a\\040map 4 8 16\n4 type_9999 - 0 1 2\n");
 	assert_file(&view, A "/5/btf", "\x9f\xeb");
 	assert_file(&view, A "/5/xlated", "insn");
@@ -263,6 +275,10 @@ static void test_info(void **state)
 		"sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n"
 		"missing: xlated: the kernel does not show it (capabilities, kptr_restrict, "
 		"bpf_jit_harden)\n"
+		"missing: xlated.txt: the kernel does not show it (capabilities, kptr_restrict, "
+		"bpf_jit_harden)\n"
+		"missing: lines: the program has no BTF line info\n"
+		"missing: source: the program has no BTF line info\n" MISSING_ASM
 		"missing: btf: the program was loaded without BTF\n";
 	_cleanup_free_ char *loaded = NULL, *unloaded = NULL;
 	struct view_attr before, after;
@@ -307,6 +323,11 @@ static void test_info_of_one_that_was_gone(void **state)
 		    "error: No such file or directory\n"
 		    "missing: jited: the program was unloaded before it could be read\n"
 		    "missing: xlated: the program was unloaded before it could be read\n"
+		    "missing: xlated.txt: the program was unloaded before it could be read\n"
+		    "missing: lines: the program was unloaded before it could be read\n"
+		    "missing: source: the program was unloaded before it could be read\n"
+		    "missing: asm: the program was unloaded before it could be read\n"
+		    "missing: elf: the program was unloaded before it could be read\n"
 		    "missing: btf: the program was unloaded before it could be read\n"
 		    "missing: maps: the program was unloaded before it could be read\n");
 }
@@ -317,7 +338,8 @@ static void test_missing_is_said(void **state)
 	static const enum prog_part_state states[] = {PROG_PART_OK, PROG_PART_NONE,
 						      PROG_PART_FORBIDDEN, PROG_PART_GONE,
 						      PROG_PART_FAILED};
-	static const char *const files[] = {"jited", "xlated", "btf", "ksyms", "maps"};
+	static const char *const files[] = {"jited", "xlated", "btf", "ksyms",	"maps",
+					    "lines", "asm",    "elf", "source", "xlated.txt"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
 		struct prog *prog = fake_prog(&tracker, i + 1, A, "x", NULL);
