@@ -156,8 +156,10 @@ static int ring_peek(struct rings *rings, struct ring *ring)
 			set_malformed(rings, ring);
 			return 1;
 		}
-		if (r > 0 && ring->next.time > rings->cutoff)
+		if (r > 0 && ring->next.time > rings->cutoff && ring->left_at != ring->pos) {
+			ring->left_at = ring->pos;
 			return 0;
+		}
 		if (r > 0)
 			ring->last_time = ring->next.time;
 		if (r > 0 && (ring->next.kind != RECORD_LOST || count_lost(rings, ring)))

@@ -34,6 +34,7 @@ struct ring {
 	struct record next;
 	size_t next_len;
 	uint64_t last_time;
+	uint64_t left_at; /* pos of a record that was too young: left once, it is taken next */
 	/* A record that wraps around the ring's end is joined here. */
 	uint8_t *joined;
 	size_t joined_size;

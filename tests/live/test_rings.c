@@ -4,6 +4,7 @@
  * it returns, in order, with the right task; what was lost is counted, once.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <linux/netlink.h>
 #include <linux/perf_event.h>
@@ -16,6 +17,7 @@
 
 #include "core/ring.h"
 #include "core/ring_priv.h"
+#include "core/text.h"
 #include "core/uevent.h"
 #include "tests/live/support.h"
 
@@ -414,10 +416,55 @@ static void test_uevents_overflow(void **state)
 	assert_true(find_uevent(fd, UEVENT_LOST, NULL, 0));
 }
 
+/* ---- several listeners ---- */
+
+static void hear(const struct record *record, void *arg)
+{
+	struct text *heard = arg;
+
+	if (record->pid != (uint32_t)getpid())
+		return;
+	text_printf(heard, "%d %" PRIu64 " %u %u ", record->kind, record->time, record->tid,
+		    record->cpu);
+	if (record->kind == RECORD_KSYMBOL)
+		text_printf(heard, "%" PRIx64 " %u %s\n", record->ksymbol.addr, record->ksymbol.len,
+			    record->ksymbol.name);
+	else
+		text_printf(heard, "%u %u\n", record->bpf.id, record->bpf.type);
+}
+
+/*
+ * The kernel makes the records of all listeners on a CPU but the first longer than what it writes
+ * into them: each one must read the same all the same, in a ring that is full of old bytes too.
+ */
+static void test_several_listeners(void **state)
+{
+	struct rings *rings[4];
+	struct text heard[ARRAY_SIZE(rings)] = {};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rings); i++)
+		rings[i] = open_rings(RING_SYMBOLS, 1);
+	for (int round = 0; round < 200; round++) {
+		int fd = load_simple(round % 2 ? "a" : "several_listen", round);
+
+		close(fd);
+		for (size_t i = 0; i < ARRAY_SIZE(rings); i++)
+			assert_true(rings_drain(rings[i], hear, &heard[i]) >= 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rings); i++) {
+		assert_true(heard[i].len > 200 * 50);
+		assert_int_equal(heard[i].len, heard[0].len);
+		assert_memory_equal(heard[i].data, heard[0].data, heard[0].len);
+		text_deinit(&heard[i]);
+		rings_close(rings[i]);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_seen_when_the_call_returns),
+		cmocka_unit_test(test_several_listeners),
 		cmocka_unit_test(test_losses_are_told_once),
 		cmocka_unit_test(test_poll_wakes),
 		cmocka_unit_test(test_revived_ring),
