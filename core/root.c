@@ -39,7 +39,7 @@ struct root {
 	int fd;
 	int ns_fd;
 	int mountinfo_fd;
-	struct statx stx;
+	struct root_identity top;
 	uint64_t ns_ino;
 
 	pthread_mutex_t lock;
@@ -53,12 +53,6 @@ struct root {
 static int stat_fd(int fd, unsigned int flags, struct statx *ret)
 {
 	return statx(fd, "", AT_EMPTY_PATH | flags, ROOT_STATX, ret) < 0 ? -errno : 0;
-}
-
-static bool same_inode(const struct statx *a, const struct statx *b)
-{
-	return a->stx_ino == b->stx_ino && a->stx_dev_major == b->stx_dev_major &&
-	       a->stx_dev_minor == b->stx_dev_minor && a->stx_mnt_id == b->stx_mnt_id;
 }
 
 int root_open(int proc_fd, const struct root_policy *policy, struct root **ret)
@@ -97,7 +91,7 @@ int root_open(int proc_fd, const struct root_policy *policy, struct root **ret)
 	root->fd = take_fd(&fd);
 	root->ns_fd = take_fd(&ns_fd);
 	root->mountinfo_fd = take_fd(&mountinfo_fd);
-	root->stx = stx;
+	root_identify(&stx, &root->top);
 	root->ns_ino = ns.st_ino;
 	pthread_mutex_init(&root->lock, NULL);
 	*ret = root;
@@ -132,7 +126,10 @@ bool root_is_of(const struct root *root, int proc_fd)
 	if (fd < 0 || fstatat(proc_fd, "ns/mnt", &ns, 0) < 0 ||
 	    stat_fd(fd, AT_STATX_DONT_SYNC, &stx) < 0)
 		return true;
-	return same_inode(&stx, &root->stx) && ns.st_ino == root->ns_ino;
+	struct root_identity now;
+
+	root_identify(&stx, &now);
+	return root_same_file(&now, &root->top) && ns.st_ino == root->ns_ino;
 }
 
 uint64_t root_mount_ns(const struct root *root)
@@ -257,7 +254,7 @@ static void set_type_from_mounts(struct root *root)
 {
 	if (update_mounts(root, false) < 0)
 		return;
-	const struct mount *mount = mounts_by_id(&root->mounts, root->stx.stx_mnt_id);
+	const struct mount *mount = mounts_by_id(&root->mounts, root->top.mount);
 
 	if (mount)
 		set_type(root, mount->type);
@@ -296,7 +293,7 @@ void root_top(const struct root *root, struct root_dir *ret)
 {
 	*ret = (struct root_dir){
 		.fd = root->fd,
-		.mount = root->stx.stx_mnt_id,
+		.mount = root->top.mount,
 		.path = "/",
 		.path_len = 1,
 	};
@@ -331,30 +328,44 @@ int root_stat(struct root *root, const struct root_dir *dir, const char *name,
 	return -ESTALE;
 }
 
-bool root_same_file(const struct statx *a, const struct statx *b)
+void root_identify(const struct statx *stx, struct root_identity *ret)
 {
-	return same_inode(a, b) && (a->stx_mode & S_IFMT) == (b->stx_mode & S_IFMT) &&
-	       (!(a->stx_mask & b->stx_mask & STATX_BTIME) ||
-		(a->stx_btime.tv_sec == b->stx_btime.tv_sec &&
-		 a->stx_btime.tv_nsec == b->stx_btime.tv_nsec));
+	*ret = (struct root_identity){
+		.ino = stx->stx_ino,
+		.mount = stx->stx_mnt_id,
+		.dev = makedev(stx->stx_dev_major, stx->stx_dev_minor),
+		.type = stx->stx_mode & S_IFMT,
+	};
+	if (stx->stx_mask & STATX_BTIME)
+		ret->birth = (struct timespec){stx->stx_btime.tv_sec, stx->stx_btime.tv_nsec};
 }
 
-static int check_same(int fd, const struct statx *seen)
+bool root_same_file(const struct root_identity *a, const struct root_identity *b)
 {
+	return a->ino == b->ino && a->mount == b->mount && a->dev == b->dev && a->type == b->type &&
+	       a->birth.tv_sec == b->birth.tv_sec && a->birth.tv_nsec == b->birth.tv_nsec;
+}
+
+int root_check_fd(int fd, const struct root_identity *seen)
+{
+	struct root_identity now;
 	struct statx stx;
 	int r = stat_fd(fd, 0, &stx);
 
-	return r < 0 ? r : root_same_file(&stx, seen) ? 0 : -ESTALE;
+	if (r < 0)
+		return r;
+	root_identify(&stx, &now);
+	return root_same_file(&now, seen) ? 0 : -ESTALE;
 }
 
-int root_open_entry(const struct root_dir *dir, const char *name, const struct statx *seen,
+int root_open_entry(const struct root_dir *dir, const char *name, const struct root_identity *seen,
 		    int *ret_fd)
 {
 	_cleanup_fd_ int fd = openat(dir->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
-	int r = check_same(fd, seen);
+	int r = root_check_fd(fd, seen);
 
 	if (r < 0)
 		return r;

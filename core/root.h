@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "core/cleanup.h"
 #include "core/text.h"
@@ -74,15 +75,26 @@ struct root_entry {
  */
 int root_stat(struct root *root, const struct root_dir *dir, const char *name,
 	      struct root_entry *ret);
-/* The same entry: inode, type, birth. What has another number of the three is another file. */
-bool root_same_file(const struct statx *a, const struct statx *b);
+/* What a name has to have for it to be the same file still. */
+struct root_identity {
+	uint64_t ino;
+	uint64_t mount;
+	dev_t dev;
+	mode_t type;
+	struct timespec birth; /* zero where the file system does not know */
+};
+void root_identify(const struct statx *stx, struct root_identity *ret);
+bool root_same_file(const struct root_identity *a, const struct root_identity *b);
+
 /* Opens (O_PATH) what root_stat() saw. -ESTALE if something else is there now. */
-int root_open_entry(const struct root_dir *dir, const char *name, const struct statx *seen,
+int root_open_entry(const struct root_dir *dir, const char *name, const struct root_identity *seen,
 		    int *ret_fd);
+/* The same of an fd: 0 or -ESTALE. */
+int root_check_fd(int fd, const struct root_identity *seen);
 /* Opens (O_PATH) a path without symlinks, of any length. -ELOOP if there is one now. */
 int root_open_path(const struct root *root, const char *path, size_t path_len, int *ret_fd);
-/* Reads the link that fd (O_PATH) is, which is in dir. A string of the caller's. */
-int root_readlink(struct root *root, const struct root_dir *dir, int fd, char **ret);
+/* The target to be shown of the link dir/name. A string of the caller's. */
+int root_readlink(struct root *root, const struct root_dir *dir, const char *name, char **ret);
 
 /* Opens to read what fd (O_PATH) is, a regular file or a directory. Never acts on anything else:
  * -ENXIO. */

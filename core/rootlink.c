@@ -22,9 +22,9 @@
 /* For all links of a walk together; each brings at most PATH_MAX / 2 names. */
 #define MAX_STEPS 8192
 
-static int read_link(int fd, char target[static PATH_MAX])
+static int read_link(int dir_fd, const char *name, char target[static PATH_MAX])
 {
-	ssize_t len = readlinkat(fd, "", target, PATH_MAX);
+	ssize_t len = readlinkat(dir_fd, name, target, PATH_MAX);
 
 	if (len < 0)
 		return -errno;
@@ -120,15 +120,15 @@ static int walk_step(struct walk *walk, const char *name, char target[static PAT
 		return r;
 	if (!S_ISDIR(entry.stx.stx_mode) && (entry.closed || !S_ISLNK(entry.stx.stx_mode)))
 		return -ENOTDIR;
+	if (S_ISLNK(entry.stx.stx_mode))
+		return ++walk->links > MAX_LINKS ? -ELOOP : read_link(walk->fd, name, target);
 	if (!entry.closed) {
-		r = root_open_entry(&dir, name, &entry.stx, &fd);
+		struct root_identity seen;
+
+		root_identify(&entry.stx, &seen);
+		r = root_open_entry(&dir, name, &seen, &fd);
 		if (r < 0)
 			return r;
-	}
-	if (S_ISLNK(entry.stx.stx_mode)) {
-		r = ++walk->links > MAX_LINKS ? -ELOOP : read_link(fd, target);
-		close(fd);
-		return r;
 	}
 	walk_set_fd(walk, fd, fd >= 0);
 	walk->mount = entry.stx.stx_mnt_id;
@@ -202,10 +202,10 @@ static int resolve(void *arg, const char *path, char **ret)
 	return text_take_string(&walk.path, ret);
 }
 
-int root_readlink(struct root *root, const struct root_dir *dir, int fd, char **ret)
+int root_readlink(struct root *root, const struct root_dir *dir, const char *name, char **ret)
 {
 	char target[PATH_MAX];
-	int r = read_link(fd, target);
+	int r = read_link(dir->fd, name, target);
 
 	return r < 0 ? r : linkpath_rewrite(dir->path, target, resolve, root, ret);
 }

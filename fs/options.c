@@ -195,21 +195,11 @@ static int set_group(struct options *options, const char *value)
 
 static int set_pin(struct options *options, const char *value)
 {
-	static const char *const fields[] = {
-		[PIN_COMM] = "comm:",
-		[PIN_EXE] = "exe:",
-		[PIN_CGROUP] = "cgroup:",
-	};
-	struct pin_rule rule = {.field = PIN_COMM, .glob = value};
+	struct pin_rule rule;
+	int r = pin_rule_parse(value, &rule);
 
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		size_t len = strlen(fields[i]);
-
-		if (strncmp(value, fields[i], len) == 0)
-			rule = (struct pin_rule){.field = i, .glob = value + len};
-	}
-	if (!*rule.glob)
-		return -EINVAL;
+	if (r < 0)
+		return r;
 	struct pin_rule *pins = reallocarray(options->pins, options->pin_count + 1, sizeof(*pins));
 	if (!pins)
 		return -ENOMEM;

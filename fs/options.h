@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/pinrule.h"
 #include "core/text.h"
 
 enum options_command {
@@ -19,18 +20,6 @@ enum options_command {
 	COMMAND_UMOUNT,
 	COMMAND_HELP,
 	COMMAND_VERSION,
-};
-
-enum pin_field {
-	PIN_COMM,
-	PIN_EXE,
-	PIN_CGROUP,
-};
-
-/* --pin: which process to pin when it execs. */
-struct pin_rule {
-	enum pin_field field;
-	const char *glob;
 };
 
 struct options {
@@ -45,7 +34,7 @@ struct options {
 	uint64_t retain_bytes;
 	uint64_t events_bytes;
 
-	struct pin_rule *pins;
+	struct pin_rule *pins; /* --pin: what to pin when it execs */
 	size_t pin_count;
 	unsigned int pin_max;
 	uint64_t pin_ns;

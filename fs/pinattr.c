@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Attributes of what is behind pins: see pinroot.h. No lock is held here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+
+#include "fs/pinroot_internal.h"
+
+/*
+ * One number space for many file systems: the same numbers on two of them would make tar and cp
+ * take two files for hard links of one.
+ */
+uint64_t pinattr_ino(dev_t dev, uint64_t ino)
+{
+	uint64_t x = ino ^ (uint64_t)dev * UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+static struct timespec time_of(const struct statx_timestamp *time)
+{
+	return (struct timespec){time->tv_sec, time->tv_nsec};
+}
+
+void pinattr_fill(const struct statx *stx, struct stat *ret)
+{
+	*ret = (struct stat){
+		.st_ino =
+			pinattr_ino(makedev(stx->stx_dev_major, stx->stx_dev_minor), stx->stx_ino),
+		.st_mode = stx->stx_mode,
+		.st_nlink = stx->stx_nlink,
+		.st_uid = stx->stx_uid,
+		.st_gid = stx->stx_gid,
+		.st_rdev = makedev(stx->stx_rdev_major, stx->stx_rdev_minor),
+		.st_size = stx->stx_size,
+		.st_blksize = stx->stx_blksize,
+		.st_blocks = stx->stx_blocks,
+		.st_atim = time_of(&stx->stx_atime),
+		.st_mtim = time_of(&stx->stx_mtime),
+		.st_ctim = time_of(&stx->stx_ctime),
+	};
+}
+
+void pinattr_fill_dir(const struct pinnode *node, struct stat *ret)
+{
+	const struct pintree *tree = node->what.tree;
+	uint64_t time = tree ? pin_pinned_unix(tree->pin) : 0;
+
+	*ret = (struct stat){
+		.st_ino = node->id,
+		.st_mode = S_IFDIR | 0500,
+		.st_nlink = 1,
+		.st_blksize = 4096,
+		.st_mtim = {time / NSEC_PER_SEC, time % NSEC_PER_SEC},
+	};
+	ret->st_atim = ret->st_ctim = ret->st_mtim;
+}
+
+int pinattr_of_link(struct pincall *call, const char *name, struct stat *attr)
+{
+	_cleanup_free_ char *target = NULL;
+	int r = root_readlink(call->root, &call->dir, name, &target);
+
+	/* So long a way that it cannot be told: readlink() will say so. */
+	if (r == -ENAMETOOLONG)
+		return 0;
+	if (r == 0)
+		attr->st_size = strlen(target);
+	return r;
+}
+
+/* What the node's name leads to now, if that is still the node. */
+static int stat_entry(struct pincall *call, struct stat *ret)
+{
+	struct pinnode *node = call->node;
+	struct root_identity now;
+	struct root_entry entry;
+	int r = pincall_use_dir(call, node->parent);
+
+	if (r == 0)
+		r = root_stat(call->root, &call->dir, node->name, &entry);
+	if (r < 0)
+		return r == -ENOENT || r == -ENOTDIR ? -ESTALE : r;
+	root_identify(&entry.stx, &now);
+	if (!root_same_file(&now, &node->what.identity) || entry.closed != node->what.closed)
+		return -ESTALE;
+	pinattr_fill(&entry.stx, ret);
+	return S_ISLNK(ret->st_mode) ? pinattr_of_link(call, node->name, ret) : 0;
+}
+
+/* An entry of a root that has no name any more, if somebody has it open: by that. */
+static int stat_open(struct pincall *call, struct stat *ret)
+{
+	struct pinnodes *nodes = &call->pinroot->nodes;
+	struct pinnode *node = call->node;
+	struct statx stx;
+	int r = pinfile_stat(call->pinroot, node, &stx);
+
+	if (r == -ENOENT) {
+		int fd = pinnode_use_fd(nodes, node);
+
+		if (fd < 0)
+			return -ESTALE;
+		r = statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &stx) < 0 ? -errno : 0;
+		pinnode_release_fd(nodes, node);
+	}
+	if (r == 0)
+		pinattr_fill(&stx, ret);
+	return r;
+}
+
+int pinroot_getattr(void *pinroot, uint64_t id, const struct view_caller *caller, struct stat *ret,
+		    double *ret_timeout)
+{
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	int r = pincall_begin(&call, pinroot, id);
+
+	if (r < 0)
+		return r;
+	if (call.node->what.kind != PINNODE_ENTRY)
+		return pinroot_stat_node(&call, call.node, ret);
+	r = stat_entry(&call, ret);
+	return r == -ESTALE ? stat_open(&call, ret) : r;
+}
+
+int pinroot_readlink(void *pinroot, uint64_t id, const struct view_caller *caller, char **ret)
+{
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	int r = pincall_begin(&call, pinroot, id);
+
+	if (r < 0)
+		return r;
+	if (call.node->what.kind != PINNODE_ENTRY || call.node->what.identity.type != S_IFLNK)
+		return -EINVAL;
+	r = pincall_use_dir(&call, call.node->parent);
+	if (r == 0)
+		r = root_readlink(call.root, &call.dir, call.node->name, ret);
+	/* Another file has that name by now. */
+	return r == -EINVAL || r == -ENOENT ? -ESTALE : r;
+}
+
+/* A path that leads to the very file, a symlink too, and opens nothing. */
+struct fd_path {
+	char path[sizeof("/proc/self/fd/") + 3 * sizeof(int)];
+};
+
+static int open_for_xattr(struct pincall *call, void *pinroot, uint64_t id, int *ret_fd,
+			  struct fd_path *ret)
+{
+	int r = pincall_begin(call, pinroot, id);
+
+	if (r < 0)
+		return r;
+	const struct pinnode_what *what = &call->node->what;
+
+	if (what->closed || what->kind == PINNODE_HIDDEN || what->kind == PINNODE_FILES)
+		return -ENODATA;
+	if (what->kind == PINNODE_TOP) {
+		root_top(call->root, &call->dir);
+		*ret_fd = fcntl(call->dir.fd, F_DUPFD_CLOEXEC, 0);
+		r = *ret_fd < 0 ? -errno : 0;
+	} else {
+		r = pincall_open(call, ret_fd);
+	}
+	if (r == 0)
+		snprintf(ret->path, sizeof(ret->path), "/proc/self/fd/%d", *ret_fd);
+	return r;
+}
+
+ssize_t pinroot_getxattr(void *pinroot, uint64_t id, const struct view_caller *caller,
+			 const char *name, void *buf, size_t size)
+{
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	_cleanup_fd_ int fd = -1;
+	struct fd_path path;
+	int r = open_for_xattr(&call, pinroot, id, &fd, &path);
+
+	if (r < 0)
+		return r;
+	ssize_t n = getxattr(path.path, name, buf, size);
+
+	return n < 0 ? -errno : n;
+}
+
+ssize_t pinroot_listxattr(void *pinroot, uint64_t id, const struct view_caller *caller, void *buf,
+			  size_t size)
+{
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	_cleanup_fd_ int fd = -1;
+	struct fd_path path;
+	int r = open_for_xattr(&call, pinroot, id, &fd, &path);
+
+	if (r < 0)
+		return r == -ENODATA ? 0 : r;
+	ssize_t n = listxattr(path.path, buf, size);
+
+	return n < 0 ? -errno : n;
+}
+
+int pinroot_statfs(void *pinroot, uint64_t id, struct statvfs *ret)
+{
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	_cleanup_fd_ int fd = -1;
+	struct fd_path path;
+	int r = open_for_xattr(&call, pinroot, id, &fd, &path);
+
+	if (r == -ENODATA) {
+		ret->f_bsize = ret->f_frsize = 4096;
+		ret->f_namemax = 255;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	return fstatvfs(fd, ret) < 0 ? -errno : 0;
+}

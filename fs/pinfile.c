@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Open files and directories behind pins: see pinroot.h.
+ *
+ * Reads pass the page cache by (direct I/O), for the files are live. Big files are handed to the
+ * kernel to read (passthrough), which costs nothing at all; what is open in that way goes on when
+ * its pin is let go of, as a mapping does. All that have one node open share the way.
+ *
+ * file_lock guards what is open of a node, and who is using what; it is taken before the handles'.
+ * What a dropped tree has open is closed at once, or by the call that is using it.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+#include "core/mounts.h"
+#include "fs/pinroot_internal.h"
+
+/* Below this, direct I/O is as fast, and says ESTALE when the pin goes. */
+#define PASSTHROUGH_MIN (16u << 20)
+
+struct pinfile {
+	struct handle handle;
+	struct pinnode *node; /* referenced */
+	struct pinfile *next; /* of the node */
+	int fd;		      /* -1: nothing to read, or not any more */
+	bool is_dir;
+	DIR *dir;		  /* has fd; NULL for what is shown as empty */
+	pthread_mutex_t dir_lock; /* of dir and where it is: an outer one */
+	uint64_t dir_offset;
+	struct dirent *dir_next; /* what is there, if it has been read already */
+	unsigned int users;
+	bool dropped;  /* closed as soon as nobody is using it */
+	bool released; /* freed likewise */
+};
+
+/* Under the lock: gives the fd up, to be closed without the lock. */
+static void detach(struct pinfile *file, int *ret_fd, DIR **ret_dir)
+{
+	*ret_fd = file->dir ? -1 : file->fd;
+	*ret_dir = file->dir;
+	file->fd = -1;
+	file->dir = NULL;
+}
+
+static void close_detached(int fd, DIR *dir)
+{
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
+}
+
+/* The caller may be killed, and the file released, while this is in use. */
+static int begin_use(struct pinroot *pinroot, uint64_t fh, struct pinfile **ret)
+{
+	LOCKED(&pinroot->file_lock);
+	struct pinfile *file = (struct pinfile *)handles_find(&pinroot->handles, fh);
+
+	if (!file || file->dropped)
+		return -ESTALE;
+	file->users++;
+	*ret = file;
+	return 0;
+}
+
+static void free_file(struct pinroot *pinroot, struct pinfile *file)
+{
+	close_detached(file->fd, file->dir);
+	pthread_mutex_destroy(&file->dir_lock);
+	pinnode_put(&pinroot->nodes, file->node);
+	free(file);
+}
+
+static void end_use(struct pinroot *pinroot, struct pinfile *file)
+{
+	DIR *dir = NULL;
+	int fd = -1;
+
+	pthread_mutex_lock(&pinroot->file_lock);
+	bool last = --file->users == 0, released = file->released;
+
+	if (last && file->dropped)
+		detach(file, &fd, &dir);
+	pthread_mutex_unlock(&pinroot->file_lock);
+	close_detached(fd, dir);
+	if (last && released)
+		free_file(pinroot, file);
+}
+
+static struct pinfile *make_file(struct pinroot *pinroot, struct pinnode *node, int fd)
+{
+	struct pinfile *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	file->node = pinnode_ref(&pinroot->nodes, node);
+	file->fd = fd;
+	pthread_mutex_init(&file->dir_lock, NULL);
+	return file;
+}
+
+/* Makes an open file known. If its tree was dropped meanwhile, so is this. */
+static void add_file(struct pincall *call, struct pinfile *file)
+{
+	struct pinroot *pinroot = call->pinroot;
+
+	handles_add(&pinroot->handles, &file->handle);
+	pthread_mutex_lock(&pinroot->lock);
+	bool dead = call->tree && call->tree->dead;
+	pthread_mutex_unlock(&pinroot->lock);
+	if (dead)
+		pinfiles_drop(pinroot, call->tree);
+}
+
+/*
+ * Under the lock: how this node is to be read. As it is read already; else by the kernel, if it is
+ * big. Returns whether it is passthrough.
+ */
+static bool choose_passthrough(struct pinroot *pinroot, struct pinnode *node, int fd)
+{
+	struct stat stat;
+
+	if (node->opens)
+		return node->backing > 0;
+	if (fstat(fd, &stat) < 0 || stat.st_size < PASSTHROUGH_MIN)
+		return false;
+	node->backing = session_backing_open(pinroot->session, fd);
+	return node->backing > 0;
+}
+
+/* A mapped file can be one of the kernel's own state, whose file system no root leads into. */
+static int check_held(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return -errno;
+	const char *type = mount_type_of_magic(fs.f_type);
+
+	return type && mount_class_of(type) == MOUNT_NO_STORAGE ? -EACCES : 0;
+}
+
+static int open_to_read(struct pincall *call, int *ret_fd)
+{
+	const struct pinnode_what *what = &call->node->what;
+	_cleanup_fd_ int fd = -1;
+
+	if (what->identity.type != S_IFREG)
+		return what->identity.type == S_IFDIR ? -EISDIR : -ENXIO;
+	int r = pincall_open(call, &fd);
+
+	if (r == 0 && what->kind == PINNODE_HELD)
+		r = check_held(fd);
+	if (r < 0)
+		return r;
+	r = root_reopen(fd, S_IFREG, ret_fd);
+	return pinroot_make_room(call->pinroot, r) ? root_reopen(fd, S_IFREG, ret_fd) : r;
+}
+
+int pinfile_open(void *arg, uint64_t id, const struct view_caller *caller,
+		 struct fuse_file_info *fi, int32_t *ret_backing)
+{
+	struct pinroot *pinroot = arg;
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	_cleanup_fd_ int fd = -1;
+	int r = pincall_begin(&call, pinroot, id);
+
+	/* What is shown as an empty file. */
+	if (r == 0 && !call.node->what.closed)
+		r = open_to_read(&call, &fd);
+	if (r < 0)
+		return r;
+	struct pinfile *file = make_file(pinroot, call.node, fd);
+
+	if (!file)
+		return -ENOMEM;
+	{
+		LOCKED(&pinroot->file_lock);
+		if (fd >= 0 && choose_passthrough(pinroot, call.node, fd))
+			*ret_backing = call.node->backing;
+		call.node->opens++;
+		file->next = call.node->files;
+		call.node->files = file;
+	}
+	take_fd(&fd);
+	fi->direct_io = session_maps_direct_io(pinroot->session);
+	add_file(&call, file);
+	fi->fh = file->handle.number;
+	return 0;
+}
+
+static ssize_t read_fully(int fd, char *buf, size_t len, uint64_t offset)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = pread(fd, buf + done, len - done, offset + done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		/* What was read first is given first. */
+		if (n < 0)
+			return done ? (ssize_t)done : -errno;
+		if (n == 0)
+			break;
+		done += n;
+	}
+	return done;
+}
+
+ssize_t pinfile_read(void *arg, uint64_t id, uint64_t fh, uint64_t offset, void *buf, size_t len)
+{
+	struct pinroot *pinroot = arg;
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	struct pinfile *file = NULL;
+	int r = pincall_begin(&call, pinroot, id);
+
+	if (r == 0)
+		r = begin_use(pinroot, fh, &file);
+	if (r < 0)
+		return r;
+	ssize_t n = file->fd < 0 ? 0 : read_fully(file->fd, buf, len, offset);
+
+	end_use(pinroot, file);
+	return n;
+}
+
+/* Under the lock. Returns the backing that nobody uses any more, or 0. */
+static int32_t take_off_node(struct pinfile *file)
+{
+	struct pinnode *node = file->node;
+	struct pinfile **at = &node->files;
+	int32_t backing = 0;
+
+	if (file->is_dir)
+		return 0;
+	while (*at != file)
+		at = &(*at)->next;
+	*at = file->next;
+	if (--node->opens == 0) {
+		backing = node->backing;
+		node->backing = 0;
+	}
+	return backing;
+}
+
+void pinfile_release(void *arg, uint64_t id, uint64_t fh)
+{
+	struct pinroot *pinroot = arg;
+	int32_t backing = 0;
+	bool unused = false;
+
+	pthread_mutex_lock(&pinroot->file_lock);
+	struct pinfile *file = (struct pinfile *)handles_remove(&pinroot->handles, fh);
+
+	if (file) {
+		backing = take_off_node(file);
+		unused = !file->users;
+		file->released = true;
+	}
+	pthread_mutex_unlock(&pinroot->file_lock);
+	if (backing > 0)
+		session_backing_close(pinroot->session, backing);
+	if (unused)
+		free_file(pinroot, file);
+}
+
+int pinfile_stat(struct pinroot *pinroot, struct pinnode *node, struct statx *ret)
+{
+	_cleanup_fd_ int fd = -1;
+
+	{
+		LOCKED(&pinroot->file_lock);
+		for (struct pinfile *file = node->files; file && fd < 0; file = file->next)
+			if (file->fd >= 0)
+				fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	}
+	if (fd < 0)
+		return -ENOENT;
+	return statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, ret) < 0 ? -errno : 0;
+}
+
+static int open_dir(struct pincall *call, int *ret_fd)
+{
+	int r = pincall_use_dir(call, call->node);
+
+	if (r < 0)
+		return r;
+	r = root_reopen(call->dir.fd, S_IFDIR, ret_fd);
+	return pinroot_make_room(call->pinroot, r) ? root_reopen(call->dir.fd, S_IFDIR, ret_fd) : r;
+}
+
+int pinfile_opendir(void *arg, uint64_t id, const struct view_caller *caller,
+		    struct fuse_file_info *fi)
+{
+	struct pinroot *pinroot = arg;
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	_cleanup_fd_ int fd = -1;
+	int r = pincall_begin(&call, pinroot, id);
+
+	if (r < 0)
+		return r;
+	enum pinnode_kind kind = call.node->what.kind;
+
+	/* What is closed is empty, and what is hidden shows nothing. */
+	if ((kind == PINNODE_TOP || kind == PINNODE_ENTRY) && !call.node->what.closed) {
+		r = open_dir(&call, &fd);
+		if (r < 0)
+			return r;
+	}
+	struct pinfile *file = make_file(pinroot, call.node, fd);
+
+	if (!file)
+		return -ENOMEM;
+	file->is_dir = true;
+	if (fd >= 0)
+		file->dir = fdopendir(fd);
+	if (fd >= 0 && !file->dir) {
+		file->fd = -1;
+		free_file(pinroot, file);
+		return -ENOMEM;
+	}
+	take_fd(&fd);
+	add_file(&call, file);
+	fi->fh = file->handle.number;
+	return 0;
+}
+
+/* The two names that every directory has. */
+static int list_nothing(const struct pinnode *node, uint64_t offset,
+			struct foreign_listing *listing)
+{
+	if (offset < 1 && !foreign_listing_add(listing, ".", node->id, S_IFDIR, 1))
+		return 0;
+	if (offset < 2)
+		foreign_listing_add(listing, "..", node->id, S_IFDIR, 2);
+	return 0;
+}
+
+static int list_dir(struct pinfile *file, uint64_t offset, struct foreign_listing *listing)
+{
+	dev_t dev = file->node->what.identity.dev;
+
+	LOCKED(&file->dir_lock);
+	if (offset != file->dir_offset) {
+		if (offset)
+			seekdir(file->dir, offset);
+		else
+			rewinddir(file->dir);
+		file->dir_offset = offset;
+		file->dir_next = NULL;
+	}
+	for (;;) {
+		errno = 0;
+		struct dirent *entry = file->dir_next ?: readdir(file->dir);
+
+		if (!entry)
+			return -errno;
+		file->dir_next = entry;
+		if (!foreign_listing_add(listing, entry->d_name, pinattr_ino(dev, entry->d_ino),
+					 DTTOIF(entry->d_type), entry->d_off))
+			return 0;
+		file->dir_next = NULL;
+		file->dir_offset = entry->d_off;
+	}
+}
+
+int pinfile_readdir(void *arg, uint64_t id, uint64_t fh, uint64_t offset,
+		    struct foreign_listing *listing)
+{
+	struct pinroot *pinroot = arg;
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	struct pinfile *file = NULL;
+	int r = pincall_begin(&call, pinroot, id);
+
+	if (r == 0)
+		r = begin_use(pinroot, fh, &file);
+	if (r < 0)
+		return r;
+	r = file->dir ? list_dir(file, offset, listing) : list_nothing(call.node, offset, listing);
+	end_use(pinroot, file);
+	return r;
+}
+
+struct detached {
+	int fd;
+	DIR *dir;
+	int32_t backing;
+};
+
+/* Under the lock. */
+static void drop_file(struct pinfile *file, struct detached *ret)
+{
+	file->dropped = true;
+	*ret = (struct detached){.fd = -1};
+	if (!file->users)
+		detach(file, &ret->fd, &ret->dir);
+	/* The kernel keeps what is open; no more will be opened. */
+	ret->backing = file->node->backing;
+	file->node->backing = 0;
+}
+
+void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree)
+{
+	_cleanup_free_ struct detached *detached = NULL;
+	size_t count = 0;
+
+	{
+		LOCKED(&pinroot->file_lock);
+		LOCKED(&pinroot->handles.lock);
+		detached = calloc(MAX(pinroot->handles.count, (size_t)1), sizeof(*detached));
+		/* Then they are closed by whoever has them open. */
+		if (!detached)
+			return;
+		for (struct handle *at = NULL; (at = handles_next(&pinroot->handles, at));) {
+			struct pinfile *file = (struct pinfile *)at;
+
+			if (file->node->what.tree == tree && !file->dropped)
+				drop_file(file, &detached[count++]);
+		}
+	}
+	for (size_t i = 0; i < count; i++) {
+		close_detached(detached[i].fd, detached[i].dir);
+		if (detached[i].backing > 0)
+			session_backing_close(pinroot->session, detached[i].backing);
+	}
+}
+
+static void destroy_handle(void *arg, struct handle *handle)
+{
+	free_file(arg, (struct pinfile *)handle);
+}
+
+void pinfiles_deinit(struct pinroot *pinroot)
+{
+	handles_deinit(&pinroot->handles, destroy_handle, pinroot);
+}

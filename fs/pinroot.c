@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Trees behind pins, and lookups in them: see pinroot.h.
+ *
+ * A tree belongs to a pin and a root; when the process has another root it gets another tree, and
+ * the nodes of the old one are stale. Each request is a pincall, which keeps what it uses; a tree
+ * that is dropped loses at once what nobody uses, and the rest with the last call.
+ */
+#include "fs/pinroot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "fs/pinroot_internal.h"
+
+/* Threads that other people's file systems can hold up, all roots together and one alone. */
+#define WORKERS		  64
+#define STUCK_MAX	  (WORKERS / 2)
+#define STUCK_MAX_OF_TREE 12
+/* A call that takes longer hangs. */
+#define STUCK_NS NSEC_PER_SEC
+
+#define FILES_SUFFIX ".files"
+
+static uint64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+struct pintree *pintree_ref(struct pintree *tree)
+{
+	__atomic_add_fetch(&tree->refs, 1, __ATOMIC_RELAXED);
+	return tree;
+}
+
+void pintree_unref(struct pintree *tree)
+{
+	if (!tree || __atomic_sub_fetch(&tree->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	root_unref(tree->root);
+	pin_unref(tree->pin);
+	free(tree);
+}
+
+/* Under the lock: is there room for one more call that could hang? */
+static bool must_refuse(const struct pinroot *pinroot, const struct pintree *tree, uint64_t now)
+{
+	unsigned int own = 0, all = 0;
+
+	for (const struct pincall *call = pinroot->calls; call; call = call->next) {
+		if (now - call->since <= STUCK_NS)
+			continue;
+		all++;
+		own += call->tree == tree;
+	}
+	return own >= STUCK_MAX_OF_TREE || (own && all >= STUCK_MAX);
+}
+
+/* From here on the call is one of those into this tree. */
+static int join_tree(struct pincall *call, struct pintree *tree)
+{
+	struct pinroot *pinroot = call->pinroot;
+
+	LOCKED(&pinroot->lock);
+	if (tree->dead)
+		return -ESTALE;
+	if (must_refuse(pinroot, tree, call->since)) {
+		pinroot->refused++;
+		return -EBUSY;
+	}
+	call->tree = pintree_ref(tree);
+	call->root = root_ref(tree->root);
+	call->next = pinroot->calls;
+	pinroot->calls = call;
+	return 0;
+}
+
+int pincall_begin(struct pincall *call, void *arg, uint64_t id)
+{
+	struct pinroot *pinroot = arg;
+	struct pinnode *node = pinnode_get(&pinroot->nodes, id);
+
+	if (!node)
+		return -ESTALE;
+	*call = (struct pincall){.pinroot = pinroot, .node = node, .since = clock_ns()};
+	return node->what.tree ? join_tree(call, node->what.tree) : 0;
+}
+
+/* Returns whether the tree was dropped meanwhile. */
+static bool leave_tree(struct pincall *call)
+{
+	struct pinroot *pinroot = call->pinroot;
+
+	LOCKED(&pinroot->lock);
+	struct pincall **at = &pinroot->calls;
+
+	while (*at != call)
+		at = &(*at)->next;
+	*at = call->next;
+	return call->tree->dead;
+}
+
+void pincall_end(struct pincall *call)
+{
+	struct pinroot *pinroot = call->pinroot;
+
+	if (!call->node)
+		return;
+	if (call->dir_node)
+		pinnode_release_fd(&pinroot->nodes, call->dir_node);
+	/* What the call itself has opened since. */
+	if (call->tree && leave_tree(call))
+		pinnodes_close_fds(&pinroot->nodes, call->tree);
+	root_unref(call->root);
+	pintree_unref(call->tree);
+	text_deinit(&call->path);
+	pinnode_put(&pinroot->nodes, call->node);
+}
+
+bool pinroot_make_room(struct pinroot *pinroot, int r)
+{
+	if (r != -EMFILE && r != -ENFILE)
+		return false;
+	pinnodes_close_fds(&pinroot->nodes, NULL);
+	return true;
+}
+
+/* A directory's fd, opened anew: by its parent's if that has one, else by the path from the root.
+ */
+static int open_dir(struct pincall *call, struct pinnode *node, int *ret_fd)
+{
+	struct pinnodes *nodes = &call->pinroot->nodes;
+	int parent_fd = pinnode_use_fd(nodes, node->parent), r;
+
+	if (parent_fd >= 0) {
+		const struct root_dir dir = {.fd = parent_fd};
+
+		r = root_open_entry(&dir, node->name, &node->what.identity, ret_fd);
+		pinnode_release_fd(nodes, node->parent);
+	} else {
+		r = root_open_path(call->root, call->path.data, call->path.len, ret_fd);
+		if (r == 0) {
+			r = root_check_fd(*ret_fd, &node->what.identity);
+			if (r < 0)
+				close(*ret_fd);
+		}
+	}
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? -ESTALE : r;
+}
+
+int pincall_use_dir(struct pincall *call, struct pinnode *node)
+{
+	struct pinnodes *nodes = &call->pinroot->nodes;
+
+	if (node->what.kind == PINNODE_TOP) {
+		root_top(call->root, &call->dir);
+		return 0;
+	}
+	int r = pinnode_path(node, &call->path), fd = pinnode_use_fd(nodes, node);
+
+	if (r == 0 && fd < 0) {
+		r = open_dir(call, node, &fd);
+		if (pinroot_make_room(call->pinroot, r))
+			r = open_dir(call, node, &fd);
+		if (r == 0)
+			fd = pinnode_set_fd(nodes, node, fd);
+	}
+	if (fd >= 0)
+		call->dir_node = node;
+	call->dir = (struct root_dir){
+		.fd = fd,
+		.mount = node->what.identity.mount,
+		.path = call->path.data,
+		.path_len = call->path.len,
+	};
+	return r;
+}
+
+int pincall_open(struct pincall *call, int *ret_fd)
+{
+	const struct pinnode *node = call->node;
+
+	if (node->what.kind == PINNODE_HELD) {
+		int fd = fcntl(held_file_fd(node->what.file), F_DUPFD_CLOEXEC, 0);
+
+		if (fd < 0)
+			return -errno;
+		*ret_fd = fd;
+		return 0;
+	}
+	int r = pincall_use_dir(call, node->parent);
+
+	if (r < 0)
+		return r;
+	r = root_open_entry(&call->dir, node->name, &node->what.identity, ret_fd);
+	if (pinroot_make_room(call->pinroot, r))
+		r = root_open_entry(&call->dir, node->name, &node->what.identity, ret_fd);
+	return r == -ENOENT || r == -ENOTDIR ? -ESTALE : r;
+}
+
+/* Under the lock. */
+static void kill_tree(struct pinroot *pinroot, struct pintree *tree)
+{
+	struct pintree **at = &pinroot->trees;
+
+	while (*at != tree)
+		at = &(*at)->next;
+	*at = tree->next;
+	tree->dead = true;
+}
+
+/* Without it: what a tree that was killed holds. */
+static void empty_tree(struct pinroot *pinroot, struct pintree *tree)
+{
+	pinfiles_drop(pinroot, tree);
+	pinnodes_close_fds(&pinroot->nodes, tree);
+	pinnode_put(&pinroot->nodes, take_ptr(tree->exe));
+	pintree_unref(tree);
+}
+
+/* Under the lock. */
+static struct pintree *find_tree(struct pinroot *pinroot, const struct pin *pin)
+{
+	struct pintree *tree = pinroot->trees;
+
+	while (tree && tree->pin != pin)
+		tree = tree->next;
+	return tree;
+}
+
+/* The tree of what a pin has as its root now; the caller's reference. */
+static int get_tree(struct pinroot *pinroot, struct pin *pin, struct pintree **ret)
+{
+	_cleanup_root_ struct root *root = NULL;
+	struct pintree *old, *tree;
+
+	pin_look(pin, PIN_LOOK_ROOT);
+	int r = pin_root(pin, &root);
+
+	if (r < 0)
+		return r;
+	{
+		LOCKED(&pinroot->lock);
+		old = find_tree(pinroot, pin);
+		if (old && old->root == root) {
+			*ret = pintree_ref(old);
+			return 0;
+		}
+		tree = calloc(1, sizeof(*tree));
+		if (!tree)
+			return -ENOMEM;
+		if (old)
+			kill_tree(pinroot, old);
+		*tree = (struct pintree){
+			.pinroot = pinroot,
+			.next = pinroot->trees,
+			.refs = 2,
+			.pin = pin_ref(pin),
+			.root = take_ptr(root),
+		};
+		pinroot->trees = tree;
+	}
+	if (old)
+		empty_tree(pinroot, old);
+	/* The pin may have been let go of, and the tree dropped, before there was one. */
+	if (pin_is_released(pin))
+		pinroot_drop(pinroot, pin);
+	*ret = tree;
+	return 0;
+}
+
+void pinroot_drop(struct pinroot *pinroot, struct pin *pin)
+{
+	pthread_mutex_lock(&pinroot->lock);
+	struct pintree *tree = find_tree(pinroot, pin);
+
+	if (tree)
+		kill_tree(pinroot, tree);
+	pthread_mutex_unlock(&pinroot->lock);
+	if (tree)
+		empty_tree(pinroot, tree);
+}
+
+/* What a held file is, without asking a file system that may not answer. */
+static int describe_held(struct held_file *file, struct pintree *tree, struct pinnode_what *ret)
+{
+	struct statx stx;
+
+	if (statx(held_file_fd(file), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+		  STATX_TYPE | STATX_INO, &stx) < 0)
+		return -errno;
+	*ret = (struct pinnode_what){.kind = PINNODE_HELD, .tree = tree, .file = file};
+	root_identify(&stx, &ret->identity);
+	return 0;
+}
+
+int pinroot_exe(struct pinroot *pinroot, struct pin *pin, uint64_t *ret_id)
+{
+	_cleanup_held_file_ struct held_file *file = NULL;
+	char name[PIN_NAME_SIZE + sizeof(".exe")];
+	struct pintree *tree;
+	struct pinnode_what what;
+	struct pinnode *node;
+	int r = pin_exe(pin, &file);
+
+	if (r < 0)
+		return r;
+	r = get_tree(pinroot, pin, &tree);
+	if (r < 0)
+		return r;
+	pin_key(pin, name);
+	strcat(name, ".exe");
+	r = describe_held(file, tree, &what);
+	if (r == 0)
+		r = pinnode_find(&pinroot->nodes, pinroot->hidden, name, &what, &node);
+	if (r == 0) {
+		*ret_id = node->id;
+		/* Until another one takes its place the kernel can come and ask for it. */
+		pthread_mutex_lock(&pinroot->lock);
+		if (!tree->dead) {
+			struct pinnode *before = tree->exe;
+
+			tree->exe = node;
+			node = before;
+		}
+		pthread_mutex_unlock(&pinroot->lock);
+		pinnode_put(&pinroot->nodes, node);
+	}
+	pintree_unref(tree);
+	return r;
+}
+
+/* Below the hidden directory: the top of a root, or the directory of mapped files. */
+static int find_pin(struct pincall *call, const char *name, struct pinnode **ret)
+{
+	struct pinroot *pinroot = call->pinroot;
+	_cleanup_pin_ struct pin *pin = NULL;
+	_cleanup_free_ char *key = strdup(name);
+	struct pinnode_what what = {.kind = PINNODE_TOP};
+	struct root_entry entry;
+
+	if (!key)
+		return -ENOMEM;
+	char *suffix = strchr(key, '.');
+
+	if (suffix && strcmp(suffix, FILES_SUFFIX) == 0) {
+		what.kind = PINNODE_FILES;
+		*suffix = '\0';
+	}
+	int r = pinset_find_key(pinroot->pins, key, &pin);
+
+	if (r < 0)
+		return r;
+	r = get_tree(pinroot, pin, &what.tree);
+	if (r < 0)
+		return r;
+	r = join_tree(call, what.tree);
+	if (r == 0 && what.kind == PINNODE_TOP) {
+		r = root_stat(what.tree->root, NULL, NULL, &entry);
+		if (r == 0)
+			root_identify(&entry.stx, &what.identity);
+		what.closed = entry.closed;
+	}
+	if (r == 0)
+		r = pinnode_find(&pinroot->nodes, call->node, name, &what, ret);
+	pintree_unref(what.tree);
+	return r;
+}
+
+static int find_held(struct pincall *call, const char *name, struct pinnode **ret)
+{
+	_cleanup_held_file_ struct held_file *file = NULL;
+	struct pintree *tree = call->node->what.tree;
+	struct pinnode_what what;
+	int r = pin_mapped_file(tree->pin, name, &file);
+
+	if (r < 0)
+		return r;
+	r = describe_held(file, tree, &what);
+	return r < 0 ? r : pinnode_find(&call->pinroot->nodes, call->node, name, &what, ret);
+}
+
+static int find_entry(struct pincall *call, const char *name, struct pinnode **ret,
+		      struct stat *attr)
+{
+	const struct pinnode *node = call->node;
+	struct root_entry entry;
+
+	if (node->what.identity.type != S_IFDIR)
+		return -ENOTDIR;
+	if (node->what.closed)
+		return -ENOENT;
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strchr(name, '/'))
+		return -EINVAL;
+	int r = pincall_use_dir(call, call->node);
+
+	if (r == 0)
+		r = root_stat(call->root, &call->dir, name, &entry);
+	if (r < 0)
+		return r;
+	struct pinnode_what what = {
+		.kind = PINNODE_ENTRY,
+		.tree = node->what.tree,
+		.closed = entry.closed,
+	};
+
+	root_identify(&entry.stx, &what.identity);
+	pinattr_fill(&entry.stx, attr);
+	if (S_ISLNK(attr->st_mode))
+		r = pinattr_of_link(call, name, attr);
+	return r < 0 ? r : pinnode_find(&call->pinroot->nodes, call->node, name, &what, ret);
+}
+
+int pinroot_stat_node(struct pincall *call, struct pinnode *node, struct stat *attr)
+{
+	struct root_entry entry;
+	struct statx stx;
+
+	switch (node->what.kind) {
+	case PINNODE_TOP: {
+		int r = root_stat(node->what.tree->root, NULL, NULL, &entry);
+
+		if (r == 0)
+			pinattr_fill(&entry.stx, attr);
+		return r;
+	}
+	case PINNODE_HELD:
+		if (statx(held_file_fd(node->what.file), "", AT_EMPTY_PATH, STATX_BASIC_STATS,
+			  &stx) < 0)
+			return -errno;
+		pinattr_fill(&stx, attr);
+		return 0;
+	default:
+		pinattr_fill_dir(node, attr);
+		return 0;
+	}
+}
+
+static int lookup_in(struct pincall *call, const char *name, struct pinnode **ret,
+		     struct stat *attr)
+{
+	int r;
+
+	switch (call->node->what.kind) {
+	case PINNODE_HIDDEN:
+		r = find_pin(call, name, ret);
+		break;
+	case PINNODE_FILES:
+		r = find_held(call, name, ret);
+		break;
+	case PINNODE_HELD:
+		r = -ENOTDIR;
+		break;
+	default:
+		return find_entry(call, name, ret, attr);
+	}
+	if (r == 0) {
+		r = pinroot_stat_node(call, *ret, attr);
+		if (r < 0)
+			pinnode_put(&call->pinroot->nodes, *ret);
+	}
+	return r;
+}
+
+static int lookup(void *arg, uint64_t parent, const char *name, const struct view_caller *caller,
+		  struct fuse_entry_param *ret)
+{
+	struct pinroot *pinroot = arg;
+	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
+	bool top = parent == FUSE_ROOT_ID;
+	struct pinnode *node = NULL;
+	int r = pincall_begin(&call, pinroot, top ? pinroot->hidden->id : parent);
+
+	if (r < 0)
+		return r;
+	if (top || (strcmp(name, ".") == 0 && call.node->what.kind == PINNODE_HELD)) {
+		node = pinnode_ref(&pinroot->nodes, call.node);
+		r = pinroot_stat_node(&call, node, &ret->attr);
+	} else {
+		r = lookup_in(&call, name, &node, &ret->attr);
+	}
+	if (r == 0) {
+		pinnode_count(&pinroot->nodes, node);
+		ret->ino = node->id;
+		ret->generation = 1;
+	}
+	pinnode_put(&pinroot->nodes, node);
+	return r;
+}
+
+static void forget(void *arg, uint64_t id, uint64_t count)
+{
+	struct pinroot *pinroot = arg;
+
+	pinnode_forget(&pinroot->nodes, id, count);
+}
+
+const struct foreign_ops pinroot_ops = {
+	.name = PINROOT_NAME,
+	.workers = WORKERS,
+	.lookup = lookup,
+	.forget = forget,
+	.getattr = pinroot_getattr,
+	.readlink = pinroot_readlink,
+	.open = pinfile_open,
+	.read = pinfile_read,
+	.release = pinfile_release,
+	.opendir = pinfile_opendir,
+	.readdir = pinfile_readdir,
+	.releasedir = pinfile_release,
+	.getxattr = pinroot_getxattr,
+	.listxattr = pinroot_listxattr,
+	.statfs = pinroot_statfs,
+};
+
+/* A quarter of what this process may open. */
+static size_t max_node_fds(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > 16384)
+		return 4096;
+	return MAX(limit.rlim_cur / 4, (rlim_t)8);
+}
+
+int pinroot_create(struct session *session, struct pinset *pins, struct pinroot **ret)
+{
+	static const struct pinnode_what hidden = {.kind = PINNODE_HIDDEN};
+	struct pinroot *pinroot = calloc(1, sizeof(*pinroot));
+
+	if (!pinroot)
+		return -ENOMEM;
+	pinroot->session = session;
+	pinroot->pins = pins;
+	int r = pinnodes_init(&pinroot->nodes, max_node_fds());
+
+	if (r == 0) {
+		r = pinnode_find(&pinroot->nodes, NULL, PINROOT_NAME, &hidden, &pinroot->hidden);
+		if (r < 0)
+			pinnodes_deinit(&pinroot->nodes);
+	}
+	if (r < 0) {
+		free(pinroot);
+		return r;
+	}
+	pthread_mutex_init(&pinroot->lock, NULL);
+	pthread_mutex_init(&pinroot->file_lock, NULL);
+	handles_init(&pinroot->handles);
+	*ret = pinroot;
+	return 0;
+}
+
+void pinroot_destroy(struct pinroot *pinroot)
+{
+	if (!pinroot)
+		return;
+	while (pinroot->trees)
+		pinroot_drop(pinroot, pinroot->trees->pin);
+	pinfiles_deinit(pinroot);
+	pinnodes_deinit(&pinroot->nodes);
+	pthread_mutex_destroy(&pinroot->lock);
+	pthread_mutex_destroy(&pinroot->file_lock);
+	free(pinroot);
+}
+
+struct figures {
+	size_t nodes, fds;
+	unsigned int stuck;
+	uint64_t refused;
+};
+
+static void get_figures(struct pinroot *pinroot, struct figures *ret)
+{
+	uint64_t now = clock_ns();
+
+	*ret = (struct figures){};
+	{
+		LOCKED(&pinroot->lock);
+		for (const struct pincall *call = pinroot->calls; call; call = call->next)
+			ret->stuck += now - call->since > STUCK_NS;
+		ret->refused = pinroot->refused;
+	}
+	LOCKED(&pinroot->nodes.lock);
+	ret->nodes = pinroot->nodes.count;
+	ret->fds = pinroot->nodes.fds;
+}
+
+void pinroot_status(struct pinroot *pinroot, struct text *text)
+{
+	struct figures figures;
+
+	get_figures(pinroot, &figures);
+	text_printf(text, "pin_root_nodes: %zu\n", figures.nodes);
+	text_printf(text, "pin_root_calls_hung: %u\n", figures.stuck);
+	text_printf(text, "pin_root_calls_refused: %" PRIu64 "\n", figures.refused);
+}
+
+void pinroot_metrics(struct pinroot *pinroot, struct text *text)
+{
+	struct figures figures;
+
+	get_figures(pinroot, &figures);
+	text_printf(text, "ksymfs_pin_root_nodes %zu\n", figures.nodes);
+	text_printf(text, "ksymfs_pin_root_calls_hung %u\n", figures.stuck);
+	text_printf(text, "ksymfs_pin_root_calls_refused_total %" PRIu64 "\n", figures.refused);
+}

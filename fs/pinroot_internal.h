@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What pinroot.c (trees and lookups), pinattr.c and pinfile.c (open files) share. */
+#ifndef FS_PINROOT_INTERNAL_H
+#define FS_PINROOT_INTERNAL_H
+
+#include <pthread.h>
+
+#include "fs/handle.h"
+#include "fs/pinnode.h"
+#include "fs/pinroot.h"
+
+/* A process's root, and what else is held of it, as long as it is the same root. */
+struct pintree {
+	struct pinroot *pinroot;
+	struct pintree *next; /* among those that are not dead */
+	unsigned int refs;
+	struct pin *pin;
+	struct root *root;
+	bool dead;
+	struct pinnode *exe;
+};
+
+struct pinroot {
+	struct session *session;
+	struct pinset *pins;
+	struct pinnodes nodes;
+	struct pinnode *hidden;
+
+	/* Of trees and calls. Before that of the nodes. */
+	pthread_mutex_t lock;
+	struct pintree *trees;
+	struct pincall *calls; /* in progress */
+	uint64_t refused;      /* calls, because too many hung */
+
+	struct handles handles;
+	/* Of what open files share. Before that of the nodes. */
+	pthread_mutex_t file_lock;
+};
+
+/* A request, from its arrival on a worker to its answer. */
+struct pincall {
+	struct pinroot *pinroot;
+	struct pinnode *node;
+	struct pintree *tree; /* NULL for the hidden directory, as is root */
+	struct root *root;
+	struct pincall *next;
+	uint64_t since; /* CLOCK_MONOTONIC ns */
+
+	/* The directory that the call has an fd of. */
+	struct pinnode *dir_node;
+	struct root_dir dir;
+	struct text path;
+};
+
+/* -ESTALE: no such node, or what it belongs to is gone; -EBUSY. */
+int pincall_begin(struct pincall *call, void *pinroot, uint64_t id);
+void pincall_end(struct pincall *call);
+#define _cleanup_pincall_ CLEANUP(pincall_end)
+#define PINCALL_NONE                                                                               \
+	(struct pincall)                                                                           \
+	{                                                                                          \
+	}
+
+/* Makes call->dir the directory that node is, which is the call's node or its parent. */
+int pincall_use_dir(struct pincall *call, struct pinnode *node);
+/* An O_PATH fd of the call's node, a file; the caller's. */
+int pincall_open(struct pincall *call, int *ret_fd);
+/* Is it for want of fds that something failed? Then room has been made, and once more is worth it.
+ */
+bool pinroot_make_room(struct pinroot *pinroot, int r);
+
+/* Attributes of a node that is no entry of a root. */
+int pinroot_stat_node(struct pincall *call, struct pinnode *node, struct stat *attr);
+
+/* pinattr.c */
+void pinattr_fill(const struct statx *stx, struct stat *ret);
+void pinattr_fill_dir(const struct pinnode *node, struct stat *ret);
+uint64_t pinattr_ino(dev_t dev, uint64_t ino);
+int pinattr_of_link(struct pincall *call, const char *name, struct stat *attr);
+int pinroot_getattr(void *pinroot, uint64_t id, const struct view_caller *caller, struct stat *ret,
+		    double *ret_timeout);
+int pinroot_readlink(void *pinroot, uint64_t id, const struct view_caller *caller, char **ret);
+ssize_t pinroot_getxattr(void *pinroot, uint64_t id, const struct view_caller *caller,
+			 const char *name, void *buf, size_t size);
+ssize_t pinroot_listxattr(void *pinroot, uint64_t id, const struct view_caller *caller, void *buf,
+			  size_t size);
+int pinroot_statfs(void *pinroot, uint64_t id, struct statvfs *ret);
+
+/* pinfile.c */
+int pinfile_open(void *pinroot, uint64_t id, const struct view_caller *caller,
+		 struct fuse_file_info *fi, int32_t *ret_backing);
+ssize_t pinfile_read(void *pinroot, uint64_t id, uint64_t fh, uint64_t offset, void *buf,
+		     size_t len);
+void pinfile_release(void *pinroot, uint64_t id, uint64_t fh);
+int pinfile_opendir(void *pinroot, uint64_t id, const struct view_caller *caller,
+		    struct fuse_file_info *fi);
+int pinfile_readdir(void *pinroot, uint64_t id, uint64_t fh, uint64_t offset,
+		    struct foreign_listing *listing);
+/* Closes what is open of a tree. */
+void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree);
+void pinfiles_deinit(struct pinroot *pinroot);
+/* What an open file of this node is like now. -ENOENT: none is open. */
+int pinfile_stat(struct pinroot *pinroot, struct pinnode *node, struct statx *ret);
+
+#endif
