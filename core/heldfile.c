@@ -24,12 +24,11 @@ struct held_files {
 	unsigned int max;
 	unsigned int count;
 	bool owned;
-	dev_t own_device;
-	bool has_own_device;
+	const dev_t *own_dev;
 	struct held_file *buckets[BUCKETS];
 };
 
-int held_files_create(unsigned int max, struct held_files **ret)
+int held_files_create(unsigned int max, const dev_t *own_dev, struct held_files **ret)
 {
 	struct held_files *files = calloc(1, sizeof(*files));
 
@@ -37,6 +36,7 @@ int held_files_create(unsigned int max, struct held_files **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&files->lock, NULL);
 	files->max = max;
+	files->own_dev = own_dev;
 	files->owned = true;
 	*ret = files;
 	return 0;
@@ -64,13 +64,6 @@ unsigned int held_files_count(struct held_files *files)
 {
 	LOCKED(&files->lock);
 	return files->count;
-}
-
-void held_files_set_own_device(struct held_files *files, dev_t dev)
-{
-	LOCKED(&files->lock);
-	files->own_device = dev;
-	files->has_own_device = true;
 }
 
 static struct held_file **find(struct held_files *files, dev_t dev, uint64_t inode)
@@ -101,7 +94,7 @@ int held_file_get(struct held_files *files, int dir_fd, const char *name, struct
 		*ret = *at;
 		return 0;
 	}
-	if (files->has_own_device && dev == files->own_device)
+	if (dev == *files->own_dev)
 		return -EXDEV;
 	if (files->count >= files->max)
 		return -ENFILE;

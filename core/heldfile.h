@@ -17,16 +17,14 @@
 struct held_files;
 struct held_file;
 
-/* At most `max` files at a time. */
-int held_files_create(unsigned int max, struct held_files **ret);
+/*
+ * At most `max` files at a time, and none of the device that *own_dev says (0: none yet), which
+ * outlives the table: held files of our own mount would keep it from being unmounted.
+ */
+int held_files_create(unsigned int max, const dev_t *own_dev, struct held_files **ret);
 /* The table goes when its owner and its last file are gone. */
 void held_files_destroy(struct held_files *files); /* NULL is fine */
 unsigned int held_files_count(struct held_files *files);
-
-/*
- * Files of this device are not held: they are our own mount's, which could then not be unmounted.
- */
-void held_files_set_own_device(struct held_files *files, dev_t dev);
 
 /*
  * The file that dir_fd/name leads to, a magic link of /proc. The caller owns a reference. -ENFILE

@@ -609,6 +609,19 @@ int pin_exe(struct pin *pin, struct held_file **ret)
 	return 0;
 }
 
+int pin_open_memory(struct pin *pin, int *ret_fd)
+{
+	LOCKED(&pin->lock);
+	if (!still_alive(pin))
+		return -ESRCH;
+	int fd = openat(pin->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
 int pin_mappings(struct pin *pin, struct pin_mappings *ret)
 {
 	LOCKED(&pin->lock);

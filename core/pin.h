@@ -104,6 +104,9 @@ int pin_root(struct pin *pin, struct root **ret);
 /* -ENOENT where it could not be held. */
 int pin_exe(struct pin *pin, struct held_file **ret);
 
+/* An fd to read the process's memory by; the caller's. -ESRCH once it has exited. */
+int pin_open_memory(struct pin *pin, int *ret_fd);
+
 struct pin_mapping {
 	char name[36]; /* as in map_files */
 	uint64_t start, end;

@@ -293,11 +293,6 @@ void pinset_list_deinit(struct pinset_list *list)
 	*list = (struct pinset_list){};
 }
 
-void pinset_set_own_device(struct pinset *set, dev_t dev)
-{
-	held_files_set_own_device(set->files, dev);
-}
-
 void pinset_stats(struct pinset *set, struct pinset_stats *ret)
 {
 	{
@@ -337,7 +332,7 @@ int pinset_create(const struct pinset_options *options, struct pinset **ret)
 	set->slots = calloc(MAX(options->max, 1u), sizeof(*set->slots));
 	if (!set->slots)
 		return -ENOMEM;
-	int r = held_files_create(max_held_files(), &set->files);
+	int r = held_files_create(max_held_files(), options->own_dev, &set->files);
 
 	if (r < 0)
 		return r;

@@ -32,19 +32,17 @@ struct pinset_options {
 	uint64_t keep_ns;	 /* after exit */
 	unsigned int ring_pages; /* data pages of each CPU's ring, a power of two; 0: default */
 	const struct root_policy *policy;
+	const dev_t *own_dev; /* see heldfile.h */
 	/* A pin was made, or let go of. With no lock of the set held. May be NULL. */
 	void (*changed)(void *arg, struct pin *pin, bool added);
 	void *arg;
 };
 
-/* Rules and policy must outlive the set and what is found in it. -ENOMEM, errors of making a
+/* What options point to must outlive the set and what is found in it. -ENOMEM, errors of making a
  * thread. */
 int pinset_create(const struct pinset_options *options, struct pinset **ret);
 void pinset_destroy(struct pinset *set); /* NULL is fine */
 DEFINE_CLEANUP(pinset, struct pinset *, pinset_destroy)
-
-/* See heldfile.h. */
-void pinset_set_own_device(struct pinset *set, dev_t dev);
 
 /*
  * Applies what the kernel has recorded: every process that has finished an exec is held against the

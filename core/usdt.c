@@ -496,8 +496,10 @@ static int open_files(struct usdt_scan *scan)
 
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < scan->file_count; i++)
-		scan->files[i].ready = offload_done(job, i) && scan->files[i].path;
+	for (size_t i = 0; i < scan->file_count; i++) {
+		scan->files[i].opened = offload_done(job, i);
+		scan->files[i].ready = scan->files[i].opened && scan->files[i].path;
+	}
 	return drop_doubles(scan);
 }
 

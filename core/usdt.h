@@ -80,6 +80,8 @@ int usdt_scan_notes(const struct usdt_scan *scan, struct text *text);
 int usdt_scan_probes(const struct usdt_scan *scan, struct text *text);
 int usdt_scan_uprobe_events(const struct usdt_scan *scan, struct text *text);
 int usdt_scan_objects(const struct usdt_scan *scan, struct text *text);
+/* `build_id: HEX PATH_IN_MAPS` for each mapped ELF object that has one, notes or not. */
+int usdt_scan_build_ids(const struct usdt_scan *scan, struct text *text);
 /* providers/PROVIDER/NAME. Names are the real ones. -ENOENT. */
 int usdt_scan_probe(struct usdt_scan *scan, const char *provider, const char *name,
 		    struct text *text);

@@ -42,7 +42,8 @@ struct usdt_file {
 	struct usdt_place place; /* which one it was */
 	char *path;		 /* as the texts have it; NULL without notes */
 
-	bool ready; /* it has notes, and no file before it is the same one */
+	bool opened; /* as far as it could be: nobody is at it any more */
+	bool ready;  /* it has notes, and no file before it is the same one */
 };
 
 /* Referenced by who asked and by each job that works on it. */

@@ -159,6 +159,38 @@ int usdt_scan_objects(const struct usdt_scan *scan, struct text *text)
 	return check_size(text);
 }
 
+/* One that has a build id, and is none of those before it: they are mapped one after the other. */
+static const struct notes *notes_with_build_id(const struct usdt_scan *scan, size_t index)
+{
+	const struct usdt_file *file = &scan->files[index];
+
+	if (!file->opened || !file->object || !file->object->notes.build_id_len)
+		return NULL;
+	for (size_t i = 0; i < index; i++)
+		if (scan->files[i].opened && scan->files[i].object == file->object)
+			return NULL;
+	return &file->object->notes;
+}
+
+int usdt_scan_build_ids(const struct usdt_scan *scan, struct text *text)
+{
+	for (size_t i = 0; i < scan->file_count; i++) {
+		const struct notes *notes = notes_with_build_id(scan, i);
+		const struct mapping *mapping = scan->files[i].places[0].mapping;
+
+		if (!notes)
+			continue;
+		text_puts(text, "build_id: ");
+		text_hexdump(text, notes->build_id, notes->build_id_len);
+		text_putc(text, ' ');
+		text_escape(text, mapping->path, mapping->path_len);
+		text_putc(text, '\n');
+		if (check_size(text) < 0)
+			return check_size(text);
+	}
+	return check_size(text);
+}
+
 bool usdt_scan_has_provider(const struct usdt_scan *scan, const char *provider)
 {
 	const struct usdt_file *file;

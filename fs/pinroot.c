@@ -530,7 +530,7 @@ static size_t max_node_fds(void)
 	return MAX(limit.rlim_cur / 4, (rlim_t)8);
 }
 
-int pinroot_create(struct session *session, struct pinset *pins, struct pinroot **ret)
+int pinroot_create(struct session *session, struct pinroot **ret)
 {
 	static const struct pinnode_what hidden = {.kind = PINNODE_HIDDEN};
 	struct pinroot *pinroot = calloc(1, sizeof(*pinroot));
@@ -538,7 +538,6 @@ int pinroot_create(struct session *session, struct pinset *pins, struct pinroot 
 	if (!pinroot)
 		return -ENOMEM;
 	pinroot->session = session;
-	pinroot->pins = pins;
 	int r = pinnodes_init(&pinroot->nodes, max_node_fds());
 
 	if (r == 0) {
@@ -555,6 +554,11 @@ int pinroot_create(struct session *session, struct pinset *pins, struct pinroot 
 	handles_init(&pinroot->handles);
 	*ret = pinroot;
 	return 0;
+}
+
+void pinroot_set_pins(struct pinroot *pinroot, struct pinset *pins)
+{
+	pinroot->pins = pins;
 }
 
 void pinroot_destroy(struct pinroot *pinroot)

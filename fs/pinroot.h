@@ -28,8 +28,10 @@ struct pinroot;
 
 extern const struct foreign_ops pinroot_ops;
 
-/* The set outlives it. -ENOMEM. */
-int pinroot_create(struct session *session, struct pinset *pins, struct pinroot **ret);
+/* -ENOMEM. */
+int pinroot_create(struct session *session, struct pinroot **ret);
+/* Before the session starts. The set outlives it. */
+void pinroot_set_pins(struct pinroot *pinroot, struct pinset *pins);
 void pinroot_destroy(struct pinroot *pinroot); /* NULL is fine */
 DEFINE_CLEANUP(pinroot, struct pinroot *, pinroot_destroy)
 

@@ -36,7 +36,8 @@ struct view_context {
 	X(addr)                                                                                    \
 	X(events)                                                                                  \
 	X(bpf)                                                                                     \
-	X(usdt)
+	X(usdt)                                                                                    \
+	X(pins)
 
 /* Makes the view: ret->ops with the name, ret->data whatever it keeps. -errno. */
 #define VIEW_DECLARE(name) int view_##name##_create(const struct view_context *, struct view *ret);
