@@ -392,7 +392,7 @@ static int finish(struct reader *reader, struct notes *ret)
 	_cleanup_notes_ struct notes notes = {};
 	int r = notes_builder_finish(&reader->builder, &notes);
 
-	if (r >= 0 && notes.site_count)
+	if (r >= 0)
 		r = read_build_id(reader, &notes);
 	if (r < 0)
 		return r;

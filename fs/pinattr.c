@@ -47,19 +47,25 @@ void pinattr_fill(const struct statx *stx, struct stat *ret)
 	};
 }
 
-void pinattr_fill_dir(const struct pinnode *node, struct stat *ret)
+void pinattr_fill_dir(const struct pincall *call, const struct pinnode *node, struct stat *ret)
 {
 	const struct pintree *tree = node->what.tree;
-	uint64_t time = tree ? pin_pinned_unix(tree->pin) : 0;
+	struct timespec time = call->pinroot->created;
 
+	if (tree) {
+		uint64_t ns = pin_pinned_unix(tree->pin);
+
+		time = (struct timespec){ns / NSEC_PER_SEC, ns % NSEC_PER_SEC};
+	}
 	*ret = (struct stat){
 		.st_ino = node->id,
 		.st_mode = S_IFDIR | 0500,
 		.st_nlink = 1,
 		.st_blksize = 4096,
-		.st_mtim = {time / NSEC_PER_SEC, time % NSEC_PER_SEC},
+		.st_atim = time,
+		.st_mtim = time,
+		.st_ctim = time,
 	};
-	ret->st_atim = ret->st_ctim = ret->st_mtim;
 }
 
 int pinattr_of_link(struct pincall *call, const char *name, struct stat *attr)

@@ -23,6 +23,7 @@
 
 struct pinfile {
 	struct handle handle;
+	struct pinroot *pinroot;
 	struct pinnode *node; /* referenced */
 	struct pinfile *next; /* of the node */
 	int fd;		      /* -1: nothing to read, or not any more */
@@ -32,8 +33,7 @@ struct pinfile {
 	uint64_t dir_offset;
 	struct dirent *dir_next; /* what is there, if it has been read already */
 	unsigned int users;
-	bool dropped;  /* closed as soon as nobody is using it */
-	bool released; /* freed likewise */
+	bool dropped; /* closed as soon as nobody is using it */
 };
 
 /* Under the lock: gives the fd up, to be closed without the lock. */
@@ -53,41 +53,47 @@ static void close_detached(int fd, DIR *dir)
 		close(fd);
 }
 
-/* The caller may be killed, and the file released, while this is in use. */
 static int begin_use(struct pinroot *pinroot, uint64_t fh, struct pinfile **ret)
 {
-	LOCKED(&pinroot->file_lock);
-	struct pinfile *file = (struct pinfile *)handles_find(&pinroot->handles, fh);
+	struct pinfile *file = (struct pinfile *)handles_get(&pinroot->handles, fh);
 
-	if (!file || file->dropped)
+	if (!file)
 		return -ESTALE;
-	file->users++;
+	pthread_mutex_lock(&pinroot->file_lock);
+	bool dropped = file->dropped;
+
+	file->users += !dropped;
+	pthread_mutex_unlock(&pinroot->file_lock);
+	if (dropped) {
+		handles_put(&pinroot->handles, &file->handle);
+		return -ESTALE;
+	}
 	*ret = file;
 	return 0;
 }
 
-static void free_file(struct pinroot *pinroot, struct pinfile *file)
+static void end_use(struct pinfile *file)
 {
-	close_detached(file->fd, file->dir);
-	pthread_mutex_destroy(&file->dir_lock);
-	pinnode_put(&pinroot->nodes, file->node);
-	free(file);
-}
-
-static void end_use(struct pinroot *pinroot, struct pinfile *file)
-{
+	struct pinroot *pinroot = file->pinroot;
 	DIR *dir = NULL;
 	int fd = -1;
 
 	pthread_mutex_lock(&pinroot->file_lock);
-	bool last = --file->users == 0, released = file->released;
-
-	if (last && file->dropped)
+	if (--file->users == 0 && file->dropped)
 		detach(file, &fd, &dir);
 	pthread_mutex_unlock(&pinroot->file_lock);
 	close_detached(fd, dir);
-	if (last && released)
-		free_file(pinroot, file);
+	handles_put(&pinroot->handles, &file->handle);
+}
+
+void pinfile_destroy_handle(struct handle *handle)
+{
+	struct pinfile *file = (struct pinfile *)handle;
+
+	close_detached(file->fd, file->dir);
+	pthread_mutex_destroy(&file->dir_lock);
+	pinnode_put(&file->pinroot->nodes, file->node);
+	free(file);
 }
 
 static struct pinfile *make_file(struct pinroot *pinroot, struct pinnode *node, int fd)
@@ -96,6 +102,7 @@ static struct pinfile *make_file(struct pinroot *pinroot, struct pinnode *node, 
 
 	if (!file)
 		return NULL;
+	file->pinroot = pinroot;
 	file->node = pinnode_ref(&pinroot->nodes, node);
 	file->fd = fd;
 	pthread_mutex_init(&file->dir_lock, NULL);
@@ -103,16 +110,17 @@ static struct pinfile *make_file(struct pinroot *pinroot, struct pinnode *node, 
 }
 
 /* Makes an open file known. If its tree was dropped meanwhile, so is this. */
-static void add_file(struct pincall *call, struct pinfile *file)
+static uint64_t add_file(struct pincall *call, struct pinfile *file)
 {
 	struct pinroot *pinroot = call->pinroot;
+	uint64_t number = handles_add(&pinroot->handles, &file->handle);
 
-	handles_add(&pinroot->handles, &file->handle);
 	pthread_mutex_lock(&pinroot->lock);
 	bool dead = call->tree && call->tree->dead;
 	pthread_mutex_unlock(&pinroot->lock);
 	if (dead)
 		pinfiles_drop(pinroot, call->tree);
+	return number;
 }
 
 /*
@@ -187,8 +195,7 @@ int pinfile_open(void *arg, uint64_t id, const struct view_caller *caller,
 	}
 	take_fd(&fd);
 	fi->direct_io = session_maps_direct_io(pinroot->session);
-	add_file(&call, file);
-	fi->fh = file->handle.number;
+	fi->fh = add_file(&call, file);
 	return 0;
 }
 
@@ -224,7 +231,7 @@ ssize_t pinfile_read(void *arg, uint64_t id, uint64_t fh, uint64_t offset, void 
 		return r;
 	ssize_t n = file->fd < 0 ? 0 : read_fully(file->fd, buf, len, offset);
 
-	end_use(pinroot, file);
+	end_use(file);
 	return n;
 }
 
@@ -250,22 +257,17 @@ static int32_t take_off_node(struct pinfile *file)
 void pinfile_release(void *arg, uint64_t id, uint64_t fh)
 {
 	struct pinroot *pinroot = arg;
-	int32_t backing = 0;
-	bool unused = false;
+	struct pinfile *file = (struct pinfile *)handles_get(&pinroot->handles, fh);
 
+	if (!file)
+		return;
 	pthread_mutex_lock(&pinroot->file_lock);
-	struct pinfile *file = (struct pinfile *)handles_remove(&pinroot->handles, fh);
-
-	if (file) {
-		backing = take_off_node(file);
-		unused = !file->users;
-		file->released = true;
-	}
+	int32_t backing = take_off_node(file);
 	pthread_mutex_unlock(&pinroot->file_lock);
 	if (backing > 0)
 		session_backing_close(pinroot->session, backing);
-	if (unused)
-		free_file(pinroot, file);
+	handles_close(&pinroot->handles, fh);
+	handles_put(&pinroot->handles, &file->handle);
 }
 
 int pinfile_stat(struct pinroot *pinroot, struct pinnode *node, struct statx *ret)
@@ -320,12 +322,11 @@ int pinfile_opendir(void *arg, uint64_t id, const struct view_caller *caller,
 		file->dir = fdopendir(fd);
 	if (fd >= 0 && !file->dir) {
 		file->fd = -1;
-		free_file(pinroot, file);
+		pinfile_destroy_handle(&file->handle);
 		return -ENOMEM;
 	}
 	take_fd(&fd);
-	add_file(&call, file);
-	fi->fh = file->handle.number;
+	fi->fh = add_file(&call, file);
 	return 0;
 }
 
@@ -381,7 +382,7 @@ int pinfile_readdir(void *arg, uint64_t id, uint64_t fh, uint64_t offset,
 	if (r < 0)
 		return r;
 	r = file->dir ? list_dir(file, offset, listing) : list_nothing(call.node, offset, listing);
-	end_use(pinroot, file);
+	end_use(file);
 	return r;
 }
 
@@ -406,12 +407,14 @@ static void drop_file(struct pinfile *file, struct detached *ret)
 void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree)
 {
 	_cleanup_free_ struct detached *detached = NULL;
-	size_t count = 0;
+	size_t all = 0, count = 0;
 
 	{
 		LOCKED(&pinroot->file_lock);
 		LOCKED(&pinroot->handles.lock);
-		detached = calloc(MAX(pinroot->handles.count, (size_t)1), sizeof(*detached));
+		for (struct handle *at = NULL; (at = handles_next(&pinroot->handles, at));)
+			all++;
+		detached = calloc(MAX(all, (size_t)1), sizeof(*detached));
 		/* Then they are closed by whoever has them open. */
 		if (!detached)
 			return;
@@ -427,14 +430,4 @@ void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree)
 		if (detached[i].backing > 0)
 			session_backing_close(pinroot->session, detached[i].backing);
 	}
-}
-
-static void destroy_handle(void *arg, struct handle *handle)
-{
-	free_file(arg, (struct pinfile *)handle);
-}
-
-void pinfiles_deinit(struct pinroot *pinroot)
-{
-	handles_deinit(&pinroot->handles, destroy_handle, pinroot);
 }

@@ -366,16 +366,36 @@ void pinnode_release_fd(struct pinnodes *nodes, struct pinnode *node)
 		close_node_fd(nodes, node);
 }
 
-void pinnodes_close_fds(struct pinnodes *nodes, const struct pintree *tree)
+void pinnodes_close_fds(struct pinnodes *nodes)
 {
 	LOCKED(&nodes->lock);
 	for (struct pinnode *at = nodes->oldest, *newer; at; at = newer) {
 		newer = at->newer;
-		if (tree && at->what.tree != tree)
-			continue;
 		if (!at->fd_users)
 			close_node_fd(nodes, at);
-		else if (tree)
-			at->fd_unwanted = true;
 	}
+}
+
+void pinnodes_drop_tree(struct pinnodes *nodes, const struct pintree *tree)
+{
+	LOCKED(&nodes->lock);
+	for (size_t i = 0; i < nodes->buckets; i++) {
+		for (struct pinnode *node = nodes->by_id[i]; node; node = node->next_by_id) {
+			if (node->what.tree != tree)
+				continue;
+			held_file_unref(take_ptr(node->what.file));
+			if (node->fd < 0)
+				continue;
+			if (node->fd_users)
+				node->fd_unwanted = true;
+			else
+				close_node_fd(nodes, node);
+		}
+	}
+}
+
+struct held_file *pinnode_file(struct pinnodes *nodes, const struct pinnode *node)
+{
+	LOCKED(&nodes->lock);
+	return node->what.file ? held_file_ref(node->what.file) : NULL;
 }

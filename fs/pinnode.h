@@ -102,8 +102,14 @@ int pinnode_use_fd(struct pinnodes *nodes, struct pinnode *node);
 /* Gives a node an fd, unless it has one by now; used as above. Returns the one it has. */
 int pinnode_set_fd(struct pinnodes *nodes, struct pinnode *node, int fd);
 void pinnode_release_fd(struct pinnodes *nodes, struct pinnode *node);
-/* Closes all that nobody is using; of one tree, also what is in use, as soon as it is not. */
-void pinnodes_close_fds(struct pinnodes *nodes, const struct pintree *tree);
+/* Closes the fds that nobody is using. */
+void pinnodes_close_fds(struct pinnodes *nodes);
+/*
+ * A tree is dead: its nodes let go of their fds and files, of what is in use as soon as it is not.
+ */
+void pinnodes_drop_tree(struct pinnodes *nodes, const struct pintree *tree);
+/* The file of a node; a reference of the caller's. NULL: it has none, or not any more. */
+struct held_file *pinnode_file(struct pinnodes *nodes, const struct pinnode *node);
 
 /* The tree's references: pinroot.c. */
 struct pintree *pintree_ref(struct pintree *tree);

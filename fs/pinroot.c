@@ -90,7 +90,14 @@ int pincall_begin(struct pincall *call, void *arg, uint64_t id)
 	if (!node)
 		return -ESTALE;
 	*call = (struct pincall){.pinroot = pinroot, .node = node, .since = clock_ns()};
-	return node->what.tree ? join_tree(call, node->what.tree) : 0;
+	int r = node->what.tree ? join_tree(call, node->what.tree) : 0;
+
+	if (r == 0 && node->what.kind == PINNODE_HELD) {
+		call->file = pinnode_file(&pinroot->nodes, node);
+		if (!call->file)
+			r = -ESTALE;
+	}
+	return r;
 }
 
 /* Returns whether the tree was dropped meanwhile. */
@@ -117,7 +124,8 @@ void pincall_end(struct pincall *call)
 		pinnode_release_fd(&pinroot->nodes, call->dir_node);
 	/* What the call itself has opened since. */
 	if (call->tree && leave_tree(call))
-		pinnodes_close_fds(&pinroot->nodes, call->tree);
+		pinnodes_drop_tree(&pinroot->nodes, call->tree);
+	held_file_unref(call->file);
 	root_unref(call->root);
 	pintree_unref(call->tree);
 	text_deinit(&call->path);
@@ -128,7 +136,7 @@ bool pinroot_make_room(struct pinroot *pinroot, int r)
 {
 	if (r != -EMFILE && r != -ENFILE)
 		return false;
-	pinnodes_close_fds(&pinroot->nodes, NULL);
+	pinnodes_close_fds(&pinroot->nodes);
 	return true;
 }
 
@@ -188,7 +196,7 @@ int pincall_open(struct pincall *call, int *ret_fd)
 	const struct pinnode *node = call->node;
 
 	if (node->what.kind == PINNODE_HELD) {
-		int fd = fcntl(held_file_fd(node->what.file), F_DUPFD_CLOEXEC, 0);
+		int fd = fcntl(held_file_fd(call->file), F_DUPFD_CLOEXEC, 0);
 
 		if (fd < 0)
 			return -errno;
@@ -216,12 +224,18 @@ static void kill_tree(struct pinroot *pinroot, struct pintree *tree)
 	tree->dead = true;
 }
 
-/* Without it: what a tree that was killed holds. */
+/* Without it: lets go of what a tree that was killed holds. Calls have references of their own. */
 static void empty_tree(struct pinroot *pinroot, struct pintree *tree)
 {
+	pthread_mutex_lock(&pinroot->lock);
+	struct pinnode *exe = take_ptr(tree->exe);
+	struct root *root = take_ptr(tree->root);
+	pthread_mutex_unlock(&pinroot->lock);
+
 	pinfiles_drop(pinroot, tree);
-	pinnodes_close_fds(&pinroot->nodes, tree);
-	pinnode_put(&pinroot->nodes, take_ptr(tree->exe));
+	pinnodes_drop_tree(&pinroot->nodes, tree);
+	pinnode_put(&pinroot->nodes, exe);
+	root_unref(root);
 	pintree_unref(tree);
 }
 
@@ -363,7 +377,7 @@ static int find_pin(struct pincall *call, const char *name, struct pinnode **ret
 		return r;
 	r = join_tree(call, what.tree);
 	if (r == 0 && what.kind == PINNODE_TOP) {
-		r = root_stat(what.tree->root, NULL, NULL, &entry);
+		r = root_stat(call->root, NULL, NULL, &entry);
 		if (r == 0)
 			root_identify(&entry.stx, &what.identity);
 		what.closed = entry.closed;
@@ -418,27 +432,35 @@ static int find_entry(struct pincall *call, const char *name, struct pinnode **r
 	return r < 0 ? r : pinnode_find(&call->pinroot->nodes, call->node, name, &what, ret);
 }
 
+static int stat_held(struct pincall *call, const struct pinnode *node, struct stat *attr)
+{
+	_cleanup_held_file_ struct held_file *file = pinnode_file(&call->pinroot->nodes, node);
+	struct statx stx;
+
+	if (!file)
+		return -ESTALE;
+	if (statx(held_file_fd(file), "", AT_EMPTY_PATH, STATX_BASIC_STATS, &stx) < 0)
+		return -errno;
+	pinattr_fill(&stx, attr);
+	return 0;
+}
+
 int pinroot_stat_node(struct pincall *call, struct pinnode *node, struct stat *attr)
 {
 	struct root_entry entry;
-	struct statx stx;
 
 	switch (node->what.kind) {
 	case PINNODE_TOP: {
-		int r = root_stat(node->what.tree->root, NULL, NULL, &entry);
+		int r = root_stat(call->root, NULL, NULL, &entry);
 
 		if (r == 0)
 			pinattr_fill(&entry.stx, attr);
 		return r;
 	}
 	case PINNODE_HELD:
-		if (statx(held_file_fd(node->what.file), "", AT_EMPTY_PATH, STATX_BASIC_STATS,
-			  &stx) < 0)
-			return -errno;
-		pinattr_fill(&stx, attr);
-		return 0;
+		return stat_held(call, node, attr);
 	default:
-		pinattr_fill_dir(node, attr);
+		pinattr_fill_dir(call, node, attr);
 		return 0;
 	}
 }
@@ -538,6 +560,7 @@ int pinroot_create(struct session *session, struct pinroot **ret)
 	if (!pinroot)
 		return -ENOMEM;
 	pinroot->session = session;
+	clock_gettime(CLOCK_REALTIME, &pinroot->created);
 	int r = pinnodes_init(&pinroot->nodes, max_node_fds());
 
 	if (r == 0) {
@@ -551,7 +574,7 @@ int pinroot_create(struct session *session, struct pinroot **ret)
 	}
 	pthread_mutex_init(&pinroot->lock, NULL);
 	pthread_mutex_init(&pinroot->file_lock, NULL);
-	handles_init(&pinroot->handles);
+	handles_init(&pinroot->handles, pinfile_destroy_handle);
 	*ret = pinroot;
 	return 0;
 }
@@ -567,7 +590,7 @@ void pinroot_destroy(struct pinroot *pinroot)
 		return;
 	while (pinroot->trees)
 		pinroot_drop(pinroot, pinroot->trees->pin);
-	pinfiles_deinit(pinroot);
+	handles_deinit(&pinroot->handles);
 	pinnodes_deinit(&pinroot->nodes);
 	pthread_mutex_destroy(&pinroot->lock);
 	pthread_mutex_destroy(&pinroot->file_lock);

@@ -15,7 +15,7 @@ struct pintree {
 	struct pintree *next; /* among those that are not dead */
 	unsigned int refs;
 	struct pin *pin;
-	struct root *root;
+	struct root *root; /* NULL when dead */
 	bool dead;
 	struct pinnode *exe;
 };
@@ -25,6 +25,7 @@ struct pinroot {
 	struct pinset *pins;
 	struct pinnodes nodes;
 	struct pinnode *hidden;
+	struct timespec created;
 
 	/* Of trees and calls. Before that of the nodes. */
 	pthread_mutex_t lock;
@@ -43,6 +44,7 @@ struct pincall {
 	struct pinnode *node;
 	struct pintree *tree; /* NULL for the hidden directory, as is root */
 	struct root *root;
+	struct held_file *file; /* of a held one */
 	struct pincall *next;
 	uint64_t since; /* CLOCK_MONOTONIC ns */
 
@@ -74,7 +76,7 @@ int pinroot_stat_node(struct pincall *call, struct pinnode *node, struct stat *a
 
 /* pinattr.c */
 void pinattr_fill(const struct statx *stx, struct stat *ret);
-void pinattr_fill_dir(const struct pinnode *node, struct stat *ret);
+void pinattr_fill_dir(const struct pincall *call, const struct pinnode *node, struct stat *ret);
 uint64_t pinattr_ino(dev_t dev, uint64_t ino);
 int pinattr_of_link(struct pincall *call, const char *name, struct stat *attr);
 int pinroot_getattr(void *pinroot, uint64_t id, const struct view_caller *caller, struct stat *ret,
@@ -98,7 +100,7 @@ int pinfile_readdir(void *pinroot, uint64_t id, uint64_t fh, uint64_t offset,
 		    struct foreign_listing *listing);
 /* Closes what is open of a tree. */
 void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree);
-void pinfiles_deinit(struct pinroot *pinroot);
+void pinfile_destroy_handle(struct handle *handle);
 /* What an open file of this node is like now. -ENOENT: none is open. */
 int pinfile_stat(struct pinroot *pinroot, struct pinnode *node, struct statx *ret);
 
