@@ -181,7 +181,13 @@ static int start(struct instance *instance, const struct options *options, struc
 	r = session_start(instance->session, instance->mount.fd);
 	if (r < 0)
 		return r;
-	return mount_settle(&instance->mount, error);
+	if (!session_wait_ready(instance->session)) {
+		text_printf(error, "%s was unmounted, or we were told to end, before it was ready",
+			    instance->mount.path);
+		return -EINTR;
+	}
+	mount_set_readahead(&instance->mount);
+	return 0;
 }
 
 /* Tells the parent that the tree answers, and lets go of its terminal. */

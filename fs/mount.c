@@ -264,21 +264,16 @@ int mount_attach(struct mount *target, const struct options *options, struct tex
 	return 0;
 }
 
-int mount_settle(const struct mount *mount, struct text *error)
+void mount_set_readahead(const struct mount *mount)
 {
 	char path[64];
-	struct stat st;
 
-	if (stat(mount->path, &st) < 0)
-		return fail(error, -errno, mount->path, "no answer to the first request",
-			    strerror(errno));
 	/* Where /sys is not to be had, files are read in smaller pieces. */
 	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(mount->dev),
 		 minor(mount->dev));
 	_cleanup_file_ FILE *file = fopen(path, "we");
 	if (file)
 		fprintf(file, "%d\n", READ_AHEAD_KB);
-	return 0;
 }
 
 void mount_detach(struct mount *mount)

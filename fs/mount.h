@@ -25,8 +25,8 @@ struct mount {
 int mount_prepare(const struct options *options, struct mount *ret, struct text *error);
 /* Mounts. From then on whoever goes there waits for the session to serve target->fd. -errno. */
 int mount_attach(struct mount *target, const struct options *options, struct text *error);
-/* Once it is served: waits for the first answer, and makes the kernel read ahead far enough. */
-int mount_settle(const struct mount *mount, struct text *error);
+/* Once the kernel has its first answer, which sets it too: makes it read ahead far enough. */
+void mount_set_readahead(const struct mount *mount);
 /* Unmounts every mount of this file system that our namespace sees, whatever is open in it. */
 void mount_detach(struct mount *mount);
 /* Closes everything: then whoever still waits for an answer gets an error. */

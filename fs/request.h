@@ -41,8 +41,10 @@ struct session {
 	struct timespec started;
 	struct fuse_session *fuse;
 	struct fuseext ext;
-	int fd;	     /* /dev/fuse */
-	int exit_fd; /* readable once the session is to end */
+	int fd;	      /* /dev/fuse */
+	int exit_fd;  /* readable once the session is to end */
+	int ready_fd; /* readable once the kernel has an answer */
+	atomic_bool ready;
 	atomic_bool stopping;
 	pthread_t receivers[RECEIVERS];
 	size_t receiver_count;

@@ -53,12 +53,25 @@ static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
 	return n;
 }
 
+static void signal_fd(int fd)
+{
+	const uint64_t one = 1;
+
+	/* It can only fail where it is readable already. */
+	if (write(fd, &one, sizeof(one)) < 0)
+		return;
+}
+
 static ssize_t write_device(int fd, struct iovec *iov, int count, void *userdata)
 {
 	struct session *session = userdata;
 
 	fuseext_patch_reply(&session->ext, iov, count);
-	return writev(fd, iov, count);
+	ssize_t n = writev(fd, iov, count);
+	/* The first is that to INIT, and the kernel has dealt with it when it returns. */
+	if (!atomic_exchange(&session->ready, true))
+		signal_fd(session->ready_fd);
+	return n;
 }
 
 int session_create(const struct session_options *options, struct tracker *tracker,
@@ -75,12 +88,13 @@ int session_create(const struct session_options *options, struct tracker *tracke
 	snprintf(max_read, sizeof(max_read), "max_read=%d", SESSION_MAX_READ);
 	session->options = *options;
 	session->tracker = tracker;
-	session->fd = -1;
+	session->fd = session->exit_fd = session->ready_fd = -1;
 	handles_init(&session->directories, listing_destroy_handle);
 	handles_init(&session->streams, stream_destroy_handle);
 	clock_gettime(CLOCK_REALTIME, &session->started);
 	session->exit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (session->exit_fd < 0)
+	session->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (session->exit_fd < 0 || session->ready_fd < 0)
 		return -errno;
 	r = node_table_create(CACHE_BYTES, &session->nodes);
 	if (r < 0)
@@ -107,6 +121,8 @@ void session_destroy(struct session *session)
 	node_table_destroy(session->nodes);
 	if (session->exit_fd >= 0)
 		close(session->exit_fd);
+	if (session->ready_fd >= 0)
+		close(session->ready_fd);
 	free(session);
 }
 
@@ -124,12 +140,20 @@ void session_set_foreign(struct session *session, const struct foreign_ops *ops,
 
 void session_stop(struct session *session)
 {
-	const uint64_t one = 1;
-
 	atomic_store(&session->stopping, true);
-	/* It can only fail where it is readable already. */
-	if (write(session->exit_fd, &one, sizeof(one)) < 0)
-		return;
+	signal_fd(session->exit_fd);
+}
+
+bool session_wait_ready(struct session *session)
+{
+	struct pollfd fds[] = {
+		{.fd = session->exit_fd, .events = POLLIN},
+		{.fd = session->ready_fd, .events = POLLIN},
+	};
+
+	while (!atomic_load(&session->stopping) && !atomic_load(&session->ready))
+		poll(fds, ARRAY_SIZE(fds), -1);
+	return !atomic_load(&session->stopping);
 }
 
 void session_wait(struct session *session)

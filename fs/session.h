@@ -122,6 +122,8 @@ void session_set_foreign(struct session *session, const struct foreign_ops *ops,
  * threads to be had, and nothing runs.
  */
 int session_start(struct session *session, int fd);
+/* Waits until the kernel has got the first answer, with which requests begin. False: it ends. */
+bool session_wait_ready(struct session *session);
 /* Returns once the file system was unmounted or session_stop() was called. */
 void session_wait(struct session *session);
 /* Makes session_wait() return. Any thread, and signal handlers. */

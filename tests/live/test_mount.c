@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Mounting and unmounting, refusals, and the end of a daemon. Daemons in the background become
+ * children of this process, a subreaper, which sees how they end.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "core/mountinfo.h"
+#include "tests/live/support.h"
+
+extern char **environ;
+
+/* A directory of this test's own, and what the last command said. */
+struct place {
+	char dir[64];
+	char error_path[80];
+	char *error;
+};
+
+static int set_up(void **state)
+{
+	struct place *place = calloc(1, sizeof(*place));
+
+	assert_non_null(place);
+	strcpy(place->dir, "/tmp/ksymfs-mount-XXXXXX");
+	assert_non_null(mkdtemp(place->dir));
+	snprintf(place->error_path, sizeof(place->error_path), "%s.log", place->dir);
+	*state = place;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct place *place = *state;
+
+	while (umount2(place->dir, MNT_DETACH) == 0)
+		;
+	unlink(place->error_path);
+	if (rmdir(place->dir) < 0)
+		fail_msg("%s: %s", place->dir, strerror(errno));
+	free(place->error);
+	free(place);
+	return 0;
+}
+
+static pid_t spawn(struct place *place, const char *const *args)
+{
+	const char *argv[8] = {getenv("KSYMFS")};
+	posix_spawn_file_actions_t actions;
+	pid_t pid;
+
+	assert_non_null(argv[0]);
+	for (size_t i = 0; args[i]; i++) {
+		assert_true(i + 2 < ARRAY_SIZE(argv));
+		argv[i + 1] = args[i];
+	}
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, place->error_path,
+					 O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	assert_int_equal(posix_spawn(&pid, argv[0], &actions, NULL, (char *const *)argv, environ),
+			 0);
+	posix_spawn_file_actions_destroy(&actions);
+	return pid;
+}
+
+static int exit_status(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (!WIFEXITED(status))
+		fail_msg("ended by signal %d", WTERMSIG(status));
+	return WEXITSTATUS(status);
+}
+
+/* Runs the program with up to three arguments; its exit status. */
+static int ksymfs(struct place *place, const char *a, const char *b, const char *c)
+{
+	const char *const args[] = {a, b, c, NULL};
+	int status = exit_status(spawn(place, args));
+
+	free(place->error);
+	place->error = read_path(place->error_path, NULL);
+	return status;
+}
+
+static void mount_it(struct place *place)
+{
+	if (ksymfs(place, place->dir, NULL, NULL) != 0)
+		fail_msg("cannot mount: %s", place->error);
+}
+
+static void assert_said(const struct place *place, const char *needle)
+{
+	if (!strstr(place->error, needle))
+		fail_msg("'%s' is not in '%s'", needle, place->error);
+	/* One line. */
+	assert_ptr_equal(strchr(place->error, '\n'), place->error + strlen(place->error) - 1);
+}
+
+static char *in(const struct place *place, const char *name)
+{
+	char *path;
+
+	assert_true(asprintf(&path, "%s/%s", place->dir, name) > 0);
+	return path;
+}
+
+static pid_t daemon_of(const struct place *place)
+{
+	_cleanup_free_ char *path = in(place, "status");
+	_cleanup_free_ char *text = read_path(path, NULL);
+	const char *line = strstr(text, "\npid: ");
+
+	assert_non_null(line);
+	return atoi(line + strlen("\npid: "));
+}
+
+static size_t count_mounts(const struct place *place)
+{
+	_cleanup_mountinfo_ struct mountinfo_list list = {};
+	size_t count = 0;
+
+	assert_int_equal(mountinfo_read(&list), 0);
+	for (size_t i = 0; i < list.count; i++)
+		count += strcmp(list.mounts[i].mountpoint, place->dir) == 0;
+	return count;
+}
+
+/* The daemon ends by itself, with success, within a second. */
+static void assert_ends(pid_t daemon)
+{
+	uint64_t start = monotonic_ns();
+
+	assert_int_equal(exit_status(daemon), 0);
+	assert_true(monotonic_ns() - start < NSEC_PER_SEC);
+}
+
+static void unmount(struct place *place)
+{
+	pid_t daemon = daemon_of(place);
+
+	assert_int_equal(ksymfs(place, "umount", place->dir, NULL), 0);
+	assert_int_equal(count_mounts(place), 0);
+	assert_ends(daemon);
+}
+
+static void returns_once_the_tree_answers(void **state)
+{
+	struct place *place = *state;
+	_cleanup_free_ char *path = in(place, "ksyms");
+	struct stat st;
+
+	mount_it(place);
+	assert_string_equal(place->error, "");
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > 0);
+	unmount(place);
+}
+
+static void a_second_daemon_is_refused_with_the_pid(void **state)
+{
+	struct place *place = *state;
+	char expected[64];
+
+	mount_it(place);
+	snprintf(expected, sizeof(expected), "its pid is %d;", daemon_of(place));
+	assert_int_equal(ksymfs(place, place->dir, NULL, NULL), 1);
+	assert_said(place, "a ksymfs is mounted there already");
+	assert_said(place, expected);
+	assert_int_equal(count_mounts(place), 1);
+	unmount(place);
+}
+
+static void a_dead_mount_is_taken_over(void **state)
+{
+	struct place *place = *state;
+	int status;
+
+	for (int i = 0; i < 3; i++) {
+		mount_it(place);
+		pid_t daemon = daemon_of(place);
+		kill(daemon, SIGKILL);
+		assert_int_equal(waitpid(daemon, &status, 0), daemon);
+		assert_int_equal(open(place->dir, O_RDONLY | O_DIRECTORY), -1);
+		assert_int_equal(errno, ENOTCONN);
+	}
+	mount_it(place);
+	assert_int_equal(count_mounts(place), 1);
+	unmount(place);
+}
+
+static void bad_mount_points_are_refused(void **state)
+{
+	struct place *place = *state;
+	_cleanup_free_ char *file = in(place, "file");
+	_cleanup_free_ char *missing = in(place, "missing");
+	int fd = open(file, O_WRONLY | O_CREAT, 0600);
+
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(ksymfs(place, missing, NULL, NULL), 1);
+	assert_said(place, "it does not exist");
+	assert_int_equal(ksymfs(place, file, NULL, NULL), 1);
+	assert_said(place, "it is not a directory");
+	assert_int_equal(ksymfs(place, place->dir, NULL, NULL), 1);
+	assert_said(place, "it is not empty");
+	assert_int_equal(ksymfs(place, "-o", "nonempty", place->dir), 0);
+	unmount(place);
+	unlink(file);
+	assert_int_equal(ksymfs(place, "umount", place->dir, NULL), 1);
+	assert_said(place, "no ksymfs is mounted there");
+	assert_int_equal(ksymfs(place, "--nonsense", place->dir, NULL), 2);
+	assert_said(place, "--nonsense: no such option");
+	assert_int_equal(count_mounts(place), 0);
+}
+
+static void without_rights_it_says_so(void **state)
+{
+	struct place *place = *state;
+	char name[] = "ksymfs";
+	char *const argv[] = {name, place->dir, NULL};
+	/* By fd: it may lie where others cannot go. */
+	_cleanup_fd_ int program = open(getenv("KSYMFS"), O_PATH);
+	int log = open(place->error_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	pid_t pid = fork();
+
+	assert_true(program >= 0 && log >= 0);
+	if (pid == 0) {
+		if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0)
+			_exit(99);
+		dup2(log, STDERR_FILENO);
+		fexecve(program, argv, environ);
+		_exit(98);
+	}
+	close(log);
+	assert_int_equal(exit_status(pid), 1);
+	place->error = read_path(place->error_path, NULL);
+	assert_said(place, "that takes CAP_SYS_ADMIN; run as root");
+}
+
+static void sigterm_ends_it_whatever_is_open(void **state)
+{
+	struct place *place = *state;
+	_cleanup_free_ char *ksyms = in(place, "ksyms");
+	_cleanup_free_ char *events = in(place, "events");
+	char byte;
+
+	mount_it(place);
+	pid_t daemon = daemon_of(place);
+	_cleanup_fd_ int file = open(ksyms, O_RDONLY);
+	_cleanup_fd_ int stream = open(events, O_RDONLY);
+	_cleanup_fd_ int directory = open(place->dir, O_RDONLY | O_DIRECTORY);
+	assert_true(file >= 0 && stream >= 0 && directory >= 0);
+	assert_int_equal(read(file, &byte, 1), 1);
+	void *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	/* Somebody lives in it and waits for events. */
+	pid_t reader = fork();
+	if (reader == 0) {
+		struct pollfd pollfd = {.fd = stream, .events = POLLIN};
+		char buf[4096];
+
+		if (fchdir(directory) < 0)
+			_exit(1);
+		while (read(stream, buf, sizeof(buf)) > 0)
+			;
+		poll(&pollfd, 1, 10000);
+		_exit(0);
+	}
+	usleep(100000);
+	kill(daemon, SIGTERM);
+	assert_ends(daemon);
+	assert_int_equal(count_mounts(place), 0);
+	assert_int_equal(read(stream, &byte, 1), -1);
+	munmap(map, 4096);
+	kill(reader, SIGKILL);
+	waitpid(reader, NULL, 0);
+}
+
+static void sigint_ends_it_too(void **state)
+{
+	struct place *place = *state;
+
+	mount_it(place);
+	pid_t daemon = daemon_of(place);
+	kill(daemon, SIGINT);
+	assert_ends(daemon);
+	assert_int_equal(count_mounts(place), 0);
+}
+
+static void unmounting_from_outside_ends_it(void **state)
+{
+	struct place *place = *state;
+
+	mount_it(place);
+	pid_t daemon = daemon_of(place);
+	assert_int_equal(umount2(place->dir, 0), 0);
+	assert_ends(daemon);
+}
+
+static void a_busy_mount_says_so_and_can_be_detached(void **state)
+{
+	struct place *place = *state;
+	_cleanup_free_ char *path = in(place, "ksyms");
+	char buf[16];
+
+	mount_it(place);
+	pid_t daemon = daemon_of(place);
+	int fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(ksymfs(place, "umount", place->dir, NULL), 1);
+	assert_said(place, "files in it are open");
+	assert_int_equal(umount2(place->dir, MNT_DETACH), 0);
+	/* What is open goes on. */
+	assert_int_equal(pread(fd, buf, sizeof(buf), 0), sizeof(buf));
+	assert_int_equal(kill(daemon, 0), 0);
+	close(fd);
+	assert_ends(daemon);
+}
+
+static void as_an_fstab_line_says_it(void **state)
+{
+	struct place *place = *state;
+	_cleanup_free_ char *path = in(place, "README");
+	struct stat st;
+
+	assert_int_equal(ksymfs(place, "ksymfs", place->dir,
+				"-orw,nodev,suid,_netdev,uid=7,gid=8,umask=027"),
+			 0);
+	assert_int_equal(stat(place->dir, &st), 0);
+	assert_int_equal(st.st_mode, S_IFDIR | 0550);
+	assert_int_equal(st.st_uid, 7);
+	assert_int_equal(st.st_gid, 8);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0440);
+	assert_int_equal(st.st_uid, 7);
+	assert_int_equal(st.st_gid, 8);
+
+	_cleanup_free_ char *mounts = read_path("/proc/self/mounts", NULL);
+	_cleanup_free_ char *expected = NULL;
+	assert_true(asprintf(&expected,
+			     "ksymfs %s fuse.ksymfs rw,nosuid,nodev,noexec,noatime,user_id=0,"
+			     "group_id=0,default_permissions,allow_other",
+			     place->dir) > 0);
+	if (!strstr(mounts, expected))
+		fail_msg("no '%s' in\n%s", expected, mounts);
+	unmount(place);
+}
+
+static void others_are_kept_out(void **state)
+{
+	struct place *place = *state;
+	_cleanup_free_ char *path = in(place, "ksyms");
+
+	mount_it(place);
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0)
+			_exit(99);
+		if (open(path, O_RDONLY) >= 0 || errno != EACCES)
+			_exit(1);
+		if (open(place->dir, O_RDONLY | O_DIRECTORY) >= 0 || errno != EACCES)
+			_exit(2);
+		_exit(0);
+	}
+	assert_int_equal(exit_status(pid), 0);
+	unmount(place);
+}
+
+/* Every inode number below bpf/ and at the top, in a list of one line each. */
+static char *inode_numbers(const char *dir)
+{
+	char command[256];
+	char *text;
+
+	snprintf(command, sizeof(command), "cd %s && stat -c '%%n %%i' * bpf/by-* bpf/programs",
+		 dir);
+	FILE *pipe = popen(command, "re");
+	assert_non_null(pipe);
+	text = read_fd(fileno(pipe), NULL);
+	assert_int_equal(pclose(pipe), 0);
+	assert_non_null(strstr(text, "ksyms "));
+	return text;
+}
+
+static void inode_numbers_stay(void **state)
+{
+	struct place *place = *state;
+	_cleanup_free_ char *bpf = in(place, "bpf");
+	struct stat st;
+
+	mount_it(place);
+	_cleanup_free_ char *first = inode_numbers(place->dir);
+	assert_int_equal(stat(bpf, &st), 0);
+	assert_int_equal(st.st_nlink, 1);
+	assert_int_equal(run("echo 2 > /proc/sys/vm/drop_caches"), 0);
+	_cleanup_free_ char *second = inode_numbers(place->dir);
+	assert_string_equal(first, second);
+	unmount(place);
+	mount_it(place);
+	_cleanup_free_ char *third = inode_numbers(place->dir);
+	assert_string_equal(first, third);
+	unmount(place);
+}
+
+int main(void)
+{
+#define OWN(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	static const struct CMUnitTest mounting[] = {
+		OWN(returns_once_the_tree_answers),
+		OWN(a_second_daemon_is_refused_with_the_pid),
+		OWN(a_dead_mount_is_taken_over),
+		OWN(bad_mount_points_are_refused),
+		OWN(without_rights_it_says_so),
+		OWN(sigterm_ends_it_whatever_is_open),
+		OWN(sigint_ends_it_too),
+		OWN(unmounting_from_outside_ends_it),
+		OWN(a_busy_mount_says_so_and_can_be_detached),
+		OWN(as_an_fstab_line_says_it),
+		OWN(others_are_kept_out),
+		OWN(inode_numbers_stay),
+	};
+#undef OWN
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	return live_run_bare(mounting);
+}
