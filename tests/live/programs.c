@@ -34,6 +34,22 @@ static int must_load(enum bpf_prog_type type, const char *name, const struct bpf
 	return fd;
 }
 
+static bool is_unloaded(void *arg)
+{
+	_cleanup_fd_ int fd = bpf_prog_get_fd_by_id(*(uint32_t *)arg);
+
+	return fd < 0;
+}
+
+void unload(int prog_fd)
+{
+	uint32_t id = prog_id(prog_fd);
+
+	close(prog_fd);
+	if (!wait_until(is_unloaded, &id, 10))
+		fail_msg("program %u is still loaded 10 s after its last close", id);
+}
+
 int load_simple(const char *name, int variant)
 {
 	const struct bpf_insn insns[] = {INSN_MOV_IMM(BPF_REG_0, variant), INSN_EXIT};

@@ -177,6 +177,12 @@ int load_twin(const char *name, int map_fd);
  * test where that is set for good (1).
  */
 int load_unprivileged(int variant);
+/*
+ * Closes a program's fd and returns when its id is gone. That is at once, unless a stranger
+ * (another instance that reads every program) holds it for a moment; then the unload is the
+ * stranger's.
+ */
+void unload(int prog_fd);
 /* An array map of one element of `value_size` bytes. */
 int make_map(const char *name, unsigned int value_size);
 

@@ -111,7 +111,7 @@ static void test_seen_when_the_call_returns(void **state)
 		assert_int_equal(watched.id, prog_id(fd));
 		assert_in_range(watched.last_time, before, after);
 		pin_to_cpu(i / 2 % 2);
-		close(fd);
+		unload(fd);
 		rings_drain(rings, watch, &watched);
 		assert_int_equal(watched.step, 4);
 		assert_false(watched.wrong_order);
@@ -152,7 +152,7 @@ static bool losses_add_up(void)
 	rings_drain(large, pass_over, NULL);
 	rings_drain(small, pass_over, NULL);
 	for (int i = 0; i < 300; i++)
-		close(load_simple("lost", i));
+		unload(load_simple("lost", i));
 	rings_drain(small, count, &some);
 	rings_drain(large, count, &all);
 	assert_int_equal(all.lost, 0);
@@ -162,7 +162,7 @@ static bool losses_add_up(void)
 	/* Now there is room for the kernel's own word of it, which is no news. */
 	size_t told = some.lost_records;
 
-	close(load_simple("lost", 1));
+	unload(load_simple("lost", 1));
 	rings_drain(small, count, &some);
 	rings_drain(large, count, &all);
 	rings_stats(small, &stats);
@@ -221,9 +221,9 @@ static void test_revived_ring(void **state)
 	int first = load_simple("revive", 1);
 
 	assert_int_equal(ioctl(fd, PERF_EVENT_IOC_DISABLE, 0), 0);
-	close(load_simple("revive", 2));
+	unload(load_simple("revive", 2));
 	assert_int_equal(rings_cpu_online(rings, cpu), 1);
-	close(load_simple("revive", 3));
+	unload(load_simple("revive", 3));
 	rings_drain(rings, count, &counted);
 	/* Two of the first, none of the second, four of the third; strangers may add to it. */
 	assert_in_range(counted.records, 6, 1000);
@@ -236,7 +236,7 @@ static void test_revived_ring(void **state)
 	watched.id = oracle.info.id;
 	watched.addr = oracle.ksyms[0];
 	watched.step = 2;
-	close(first);
+	unload(first);
 	assert_true(rings_drain(rings, watch, &watched) >= 2);
 	/* Each record once: the event before it is silent. */
 	assert_int_equal(watched.step, 4);
@@ -448,7 +448,7 @@ static void test_several_listeners(void **state)
 	for (int round = 0; round < 200; round++) {
 		int fd = load_simple(round % 2 ? "a" : "several_listen", round);
 
-		close(fd);
+		unload(fd);
 		for (size_t i = 0; i < ARRAY_SIZE(rings); i++)
 			assert_true(rings_drain(rings[i], hear, &heard[i]) >= 0);
 	}

@@ -193,7 +193,7 @@ static void test_holds_nothing(void **state)
 		struct prog *again;
 		struct prog_stats stats;
 
-		close(fd);
+		unload(fd);
 		assert_int_equal(prog_capture(sources->reader, id, &again), -ENOENT);
 		assert_int_equal(prog_read_stats(id, &stats), -ENOENT);
 		assert_int_equal(prog->jited->len, prog->info.jited_prog_len);

@@ -134,7 +134,15 @@ static void test_real_record(void **state)
 	assert_string_equal(record.ksymbol.name, "bpf_prog_62efe59b7d4f5ea1");
 }
 
-/* The sample id is found from the end, whatever the name's length and padding. */
+/* Appends what the kernel leaves behind a sample id when others listen too. */
+static void add_stale_bytes(struct builder *b, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		PUT(b, uint8_t, 0xa5);
+	set_size(b, b->len);
+}
+
+/* The sample id follows the name and its padding, whatever comes after it. */
 static void test_name_lengths(void **state)
 {
 	struct builder *b = malloc(sizeof(*b));
@@ -147,6 +155,7 @@ static void test_name_lengths(void **state)
 		memset(name, 'n', len);
 		name[len] = '\0';
 		build_ksymbol(b, 0x1000, 64, PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER, name, 99);
+		add_stale_bytes(b, len % 5 * 24);
 		if (len > 511) {
 			assert_int_equal(decode(b, &record), -EBADMSG);
 			continue;
@@ -173,6 +182,10 @@ static void test_bpf_event(void **state)
 	assert_int_equal(record.bpf.id, 114);
 	assert_int_equal(record.bpf.type, PERF_BPF_EVENT_PROG_UNLOAD);
 	assert_memory_equal(record.bpf.tag, "\x62\xef\xe5\x9b\x7d\x4f\x5e\xa1", 8);
+	add_stale_bytes(b, 48);
+	assert_int_equal(decode(b, &record), 1);
+	assert_int_equal(record.time, 5);
+	assert_int_equal(record.pid, 811);
 	free(b);
 }
 
