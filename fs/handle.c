@@ -10,14 +10,19 @@ void handles_init(struct handles *handles, void (*destroy)(struct handle *handle
 	pthread_mutex_init(&handles->lock, NULL);
 }
 
-void handles_deinit(struct handles *handles)
+void handles_clear(struct handles *handles)
 {
 	for (size_t i = 0; i < HANDLE_BUCKETS; i++) {
-		for (struct handle *handle = handles->buckets[i], *next; handle; handle = next) {
-			next = handle->next;
-			handles->destroy(handle);
-		}
+		struct handle *handle;
+
+		while ((handle = handles->buckets[i]))
+			handles_close(handles, handle->number);
 	}
+}
+
+void handles_deinit(struct handles *handles)
+{
+	handles_clear(handles);
 	pthread_mutex_destroy(&handles->lock);
 }
 

@@ -29,7 +29,8 @@ struct handles {
 
 /* destroy is called with no lock held. */
 void handles_init(struct handles *handles, void (*destroy)(struct handle *handle));
-/* Destroys those that are left. */
+/* Closes those that are left, when nobody else uses the table any more. */
+void handles_clear(struct handles *handles);
 void handles_deinit(struct handles *handles);
 
 /* Numbers a handle and puts it in; it belongs to the table from here on. Returns its number. */

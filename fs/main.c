@@ -156,9 +156,9 @@ static int create(struct instance *instance, const struct options *options, stru
 
 static void destroy(struct instance *instance)
 {
-	/* The session closes the views' streams; the views give back what is the tracker's. */
-	session_destroy(instance->session);
+	/* The views give back what is the session's and the tracker's. */
 	views_destroy(instance->views, instance->view_count);
+	session_destroy(instance->session);
 	tracker_destroy(instance->tracker);
 	mount_deinit(&instance->mount);
 	pthread_mutex_destroy(&instance->wake_lock);

@@ -208,7 +208,7 @@ static bool is_foreign(const struct request *request)
 
 	if (request->id & FOREIGN_NODE)
 		return true;
-	return ops && request->id == NODE_ROOT && request->kind->serve == session_serve_lookup &&
+	return ops && request->id == NODE_ROOT && request->kind->serve == serve_lookup &&
 	       strcmp(request->name, ops->name) == 0;
 }
 

@@ -116,9 +116,18 @@ int request_reply_buf(struct request *request, const void *data, size_t len);
 int request_reply_xattr(struct request *request, size_t len);
 int request_reply_statfs(struct request *request, const struct statvfs *statfs);
 
-/* serve.c: one for each operation of libfuse's, and what readdir needs of lookup. */
+/* ops.c */
 extern const struct fuse_lowlevel_ops session_ops;
-void session_serve_lookup(struct request *request);
+
+/* serve.c */
+void serve_lookup(struct request *request);
+void serve_getattr(struct request *request);
+void serve_readlink(struct request *request);
+void serve_open(struct request *request);
+void serve_read(struct request *request);
+void serve_release(struct request *request);
+void serve_mkdir(struct request *request);
+void serve_rmdir(struct request *request);
 /* What is now at the request's path, with its time set. */
 int request_lookup_view(struct request *request, struct view_attr *ret);
 /* The same where the request is about a node: -ESTALE if what it belongs to is gone. */

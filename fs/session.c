@@ -301,6 +301,11 @@ bool session_end(struct session *session)
 		    !pool_stop(nth_pool(session, i), now < deadline ? deadline - now : 0))
 			ended = false;
 	}
+	/* What is still open goes back to the views while they are there. */
+	if (ended) {
+		handles_clear(&session->directories);
+		handles_clear(&session->streams);
+	}
 	return ended;
 }
 

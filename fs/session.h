@@ -108,7 +108,7 @@ struct session_options {
 /* -ENOMEM, or -EINVAL where libfuse refuses. The tracker and the views outlive the session. */
 int session_create(const struct session_options *options, struct tracker *tracker,
 		   struct session **ret);
-/* After session_end(). */
+/* After session_end(), and after the views are gone, which may have backing files to close. */
 void session_destroy(struct session *session); /* NULL is fine */
 DEFINE_CLEANUP(session, struct session *, session_destroy)
 #define _cleanup_session_ CLEANUP(session_cleanup)
@@ -129,8 +129,8 @@ void session_wait(struct session *session);
 /* Makes session_wait() return. Any thread, and signal handlers. */
 void session_stop(struct session *session);
 /*
- * Ends the threads. False if a worker hangs in somebody's file system: then nothing that it could
- * use may be freed, and all that is left to do is to exit.
+ * Ends the threads, and closes what the views have open. False if a worker hangs in somebody's file
+ * system: then nothing that it could use may be freed, and all that is left to do is to exit.
  */
 bool session_end(struct session *session);
 

@@ -45,7 +45,9 @@ struct view_attr {
 	enum view_kind kind;
 	/*
 	 * Of a file: which content this name has now; equal numbers, equal bytes, for as long as
-	 * the process runs. Of a stream: its epoch, changed when old bytes leave. Others: 0.
+	 * the process runs. Of a stream: its epoch, changed when old bytes leave. Of a directory:
+	 * 0, or, where its name can come to mean something else (pins/PID), a number of what it
+	 * means; then whoever is still in the old one is told ESTALE. Of a symlink: 0.
 	 */
 	uint64_t generation;
 	struct timespec mtime; /* zero: now; view_time() makes one */
