@@ -421,7 +421,7 @@ static bool has_reader(const struct tracker *tracker, unsigned int cpu)
 
 static void cpu_came_online(struct tracker *tracker, unsigned int cpu)
 {
-	if (!tracker->rings || rings_cpu_online(tracker->rings, cpu) < 0)
+	if (!tracker->rings || rings_cpu_online(tracker->rings, cpu) <= 0)
 		return;
 	/* Before the readers are started, they are started for this one too. */
 	if (tracker->reader_count && !has_reader(tracker, cpu))

@@ -224,7 +224,7 @@ def fuzz_one(directory, name):
 
 
 def stage_fuzz(count):
-    directory = build(count, 'fuzz', ['-Dfuzz=true', '-Db_sanitize=address,undefined',
+    directory = build(count, 'fuzz', ['-Dc_args=-fsanitize=fuzzer-no-link', '-Db_sanitize=address,undefined',
                                       '-Db_lundef=false'], compiler='clang')
     if not directory:
         return
