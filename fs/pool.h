@@ -26,6 +26,7 @@ int pool_create(unsigned int max_workers, size_t max_queue, struct pool **ret);
 /* Frees a pool whose workers have ended: see pool_stop(). NULL is fine. */
 void pool_destroy(struct pool *pool);
 DEFINE_CLEANUP(pool, struct pool *, pool_destroy)
+#define _cleanup_pool_ CLEANUP(pool_cleanup)
 
 /*
  * Runs the job on a worker, now or later. -EBUSY: the queue is full, unless `always`. -EAGAIN:
