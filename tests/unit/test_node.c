@@ -145,31 +145,37 @@ static void a_directory_of_another_generation_is_stale(void **state)
 	assert_ptr_not_equal(look_up("pins/1", new, NULL), node);
 }
 
-static void collisions_are_told_apart(void **state)
+/* Every other path a file, the others directories. */
+static struct node *look_up_nth(size_t i)
 {
-	uint64_t ids[200];
 	char path[16];
 
-	/* Ids from 2 to 255 for 200 paths. */
-	table->hash_mask = 0xff;
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-		snprintf(path, sizeof(path), "d/%zu", i);
-		struct node *node = look_up(path, (struct view_attr){.kind = VIEW_DIR}, NULL);
+	snprintf(path, sizeof(path), "d/%zu", i);
+	struct node *node =
+		look_up(path, i % 2 ? file(1) : (struct view_attr){.kind = VIEW_DIR}, NULL);
+	assert_string_equal(node->path, path);
+	return node;
+}
 
-		assert_string_equal(node->path, path);
-		assert_in_range(node->id, 2, 0xff);
-		ids[i] = node->id;
-		for (size_t j = 0; j < i; j++)
-			assert_int_not_equal(ids[j], ids[i]);
+static void collisions_are_told_apart(void **state)
+{
+	struct node *nodes[200];
+
+	/* Ids from 2 to 255. */
+	table->hash_mask = 0xff;
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		nodes[i] = look_up_nth(i);
+		assert_in_range(nodes[i]->id, 2, 0xff);
+		for (size_t j = 0; j < i; j++) {
+			assert_int_not_equal(nodes[j]->id, nodes[i]->id);
+			assert_int_not_equal(nodes[j]->ino, nodes[i]->ino);
+		}
 	}
 	/* And each is found again, by path and by id. */
-	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
-		snprintf(path, sizeof(path), "d/%zu", i);
-		assert_int_equal(look_up(path, (struct view_attr){.kind = VIEW_DIR}, NULL)->id,
-				 ids[i]);
-		struct node *node = node_get(table, ids[i]);
-		assert_string_equal(node->path, path);
-		node_put(table, node);
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		assert_ptr_equal(look_up_nth(i), nodes[i]);
+		assert_ptr_equal(node_get(table, nodes[i]->id), nodes[i]);
+		node_put(table, nodes[i]);
 	}
 }
 
@@ -214,6 +220,15 @@ static void forget_counts(void **state)
 	assert_non_null(node);
 	node_release(table, node);
 	assert_null(node_snapshot(table, node));
+	node_put(table, node);
+	assert_null(node_get(table, id));
+
+	/* A request that was answered early still works on a node that was forgotten. */
+	node = node_get(table, look_up("b", file(1), NULL)->id);
+	node_forget(table, node->id, 1);
+	assert_ptr_equal(node_get(table, node->id), node);
+	node_put(table, node);
+	id = node->id;
 	node_put(table, node);
 	assert_null(node_get(table, id));
 
@@ -323,11 +338,19 @@ static void an_old_version_keeps_its_size_while_open(void **state)
 	struct node *node = look_up("a", file(1), NULL);
 	struct node_open how;
 
+	const struct view_attr now = file(2);
+	struct view_attr attr;
+	uint64_t size;
+
 	assert_int_equal(open_by(node, file(1), 10, TID, &how), 0);
-	assert_int_equal(stat_by(node, file(2), 20, TID), 10);
+	assert_int_equal(stat_by(node, now, 20, TID), 10);
 	assert_int_equal(open_size(node), 10);
+	/* Also if it was opened after the stat had seen that nobody had it open. */
+	assert_int_equal(node_stat(table, node, &now, &attr, &size), NODE_READY);
+	assert_int_equal(size, 10);
+	assert_int_equal(attr.generation, 1);
 	node_release(table, node);
-	assert_int_equal(stat_by(node, file(2), 20, TID), 20);
+	assert_int_equal(stat_by(node, now, 20, TID), 20);
 }
 
 static void an_old_version_says_estale_once_and_a_new_lookup_helps(void **state)
@@ -382,6 +405,8 @@ static void a_retry_on_the_same_node_is_direct(void **state)
 	assert_false(how.keep_pages);
 	node_release(table, node);
 	node_release(table, node);
+	/* The next change is met anew. */
+	assert_int_equal(open_by(node, file(3), 30, TID, &how), -ESTALE);
 }
 
 static void a_retry_on_the_same_node_while_it_is_open_stays_estale(void **state)
