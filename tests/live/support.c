@@ -441,6 +441,8 @@ static int prepare(void)
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	libbpf_set_print(quiet);
+	if (getenv("KSYMFS_TEST"))
+		cmocka_set_test_filter(getenv("KSYMFS_TEST"));
 	sched_getaffinity(0, sizeof(group_cpus), &group_cpus);
 	return -1;
 }

@@ -29,7 +29,8 @@
  * so callers do not check; functions that return -errno say so.
  *
  * Environment, set by tests/live/meson.build: KSYMFS, the binary; KSYMFS_BPF, the directory of
- * *.bpf.o; by hand: KSYMFS_OPTIONS, options for every instance (blank-separated), such as -d.
+ * *.bpf.o; by hand: KSYMFS_OPTIONS, options for every instance (blank-separated), such as -d;
+ * KSYMFS_TEST, a pattern of test names to run only those.
  */
 #ifndef TESTS_LIVE_SUPPORT_H
 #define TESTS_LIVE_SUPPORT_H
