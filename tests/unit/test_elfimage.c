@@ -126,6 +126,33 @@ static void assert_lint(const struct object *object)
 	close(fd);
 }
 
+/* A sequence of lines ends where its function does, and has one row an address. */
+static void assert_sequences(Dwarf *dwarf, const struct prog *prog)
+{
+	Dwarf_Off next;
+	size_t header_size, count;
+	Dwarf_Die unit;
+	Dwarf_Lines *rows;
+	Dwarf_Addr last = 0;
+
+	assert_int_equal(dwarf_nextcu(dwarf, 0, &next, &header_size, NULL, NULL, NULL), 0);
+	assert_non_null(dwarf_offdie(dwarf, header_size, &unit));
+	assert_int_equal(dwarf_getsrclines(&unit, &rows, &count), 0);
+	for (size_t i = 0; i < count; i++) {
+		bool is_end, found = false;
+		Dwarf_Addr addr;
+
+		assert_int_equal(dwarf_lineendsequence(dwarf_onesrcline(rows, i), &is_end), 0);
+		assert_int_equal(dwarf_lineaddr(dwarf_onesrcline(rows, i), &addr), 0);
+		for (size_t j = 0; j < prog->func_count; j++)
+			found |= addr == prog->funcs[j].addr + prog->funcs[j].len;
+		assert_true(addr > last);
+		last = is_end ? 0 : addr;
+		if (is_end)
+			assert_true(found);
+	}
+}
+
 /* Each byte of each function has in DWARF the line that lineinfo_find() has. */
 static void assert_lines(const struct object *object, const struct prog *prog,
 			 const struct lineinfo *lines)
@@ -156,6 +183,7 @@ static void assert_lines(const struct object *object, const struct prog *prog,
 			assert_int_equal(column, expected->column);
 		}
 	}
+	assert_sequences(dwarf, prog);
 	dwarf_end(dwarf);
 }
 
@@ -242,9 +270,12 @@ static void test_lines(void **state)
 	fixture_line(&f, 3, BASE + 0x101, "/src/a \"b\"\n.h", "three", 4194303, 0);
 	fixture_line(&f, 4, BASE + 0x117, "", "last byte", 0, 0);
 	fixture_line(&f, 8, BASE + 5, "relative.c", "five bytes late", 7, 7);
+	fixture_func(&f, "bpf_prog_3_without_code", BASE - 0x100, 16, 12);
+	fixture_line(&f, 12, BASE - 0x100, "a.c", "its line", 9, 1);
 	assert_int_equal(lineinfo_read(&f.prog, &lines), 0);
-	assert_int_equal(lines.addr_count, 6);
+	assert_int_equal(lines.addr_count, 7);
 	object_open(&object, &f.prog, &lines, EM_X86_64);
+	f.prog.func_count = 2;
 	assert_lines(&object, &f.prog, &lines);
 	assert_lint(&object);
 	object_close(&object);

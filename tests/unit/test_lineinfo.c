@@ -203,8 +203,11 @@ static void test_shifted(void **state)
 
 	f.lines[2].insn_off = 8;
 	assert_false(lineinfo_is_shifted(&f.prog));
-	f.lines[1].insn_off = 16;
+	fixture_line(&f, 15, BASE + 12, "a.c", "four", 4, 1);
+	assert_false(lineinfo_is_shifted(&f.prog));
+	f.lines[3].insn_off = 16; /* past the program */
 	assert_true(lineinfo_is_shifted(&f.prog));
+	f.lines[3].insn_off = 15;
 	f.lines[1].insn_off = 0;
 	assert_true(lineinfo_is_shifted(&f.prog));
 }
