@@ -656,26 +656,34 @@ static void test_self(void **state)
 	free(ksymfs_read(fs, NULL, "usdt/self/notes"));
 }
 
+/* Every figure of real objects as readelf has it; scripts/usdt-compare says how. */
+static void test_readelf(void **state)
+{
+	struct ksymfs *fs = *state;
+	const char *scripts = getenv("KSYMFS_SCRIPTS");
+
+	assert_non_null(scripts);
+	assert_int_equal(
+		run("exec %s/usdt-compare %s $(ls -d %s $(gcc -print-file-name=libstdc++.so) "
+		    "/usr/bin/python3.[0-9]* /usr/bin/php[0-9]* /usr/bin/stap "
+		    "/usr/lib/postgresql/*/bin/postgres /usr/lib/*/libruby-*.so.* "
+		    "/usr/lib/*/libvirt.so.0 /usr/lib/jvm/*/lib/server/libjvm.so 2>/dev/null)",
+		    scripts, fs->dir, getenv("KSYMFS_USDT")),
+		0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_linkers),
-		cmocka_unit_test(test_no_semaphores),
-		cmocka_unit_test(test_programs),
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_probe_file),
-		cmocka_unit_test(test_sharing),
-		cmocka_unit_test(test_memfd),
-		cmocka_unit_test(test_deleted),
-		cmocka_unit_test(test_replaced),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_foreign_files),
-		cmocka_unit_test(test_invalid),
-		cmocka_unit_test(test_provider_names),
-		cmocka_unit_test(test_long_name),
-		cmocka_unit_test(test_outlived_main_thread),
-		cmocka_unit_test(test_which_processes),
-		cmocka_unit_test(test_self),
+		cmocka_unit_test(test_readelf),		cmocka_unit_test(test_linkers),
+		cmocka_unit_test(test_no_semaphores),	cmocka_unit_test(test_programs),
+		cmocka_unit_test(test_files),		cmocka_unit_test(test_probe_file),
+		cmocka_unit_test(test_sharing),		cmocka_unit_test(test_memfd),
+		cmocka_unit_test(test_deleted),		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_names),		cmocka_unit_test(test_foreign_files),
+		cmocka_unit_test(test_invalid),		cmocka_unit_test(test_provider_names),
+		cmocka_unit_test(test_long_name),	cmocka_unit_test(test_outlived_main_thread),
+		cmocka_unit_test(test_which_processes), cmocka_unit_test(test_self),
 	};
 
 	return live_run(tests);
