@@ -10,11 +10,15 @@
 
 int maps_read_text(int proc_dir_fd, struct text *text)
 {
-	size_t before = text->len;
 	_cleanup_fd_ int fd = openat(proc_dir_fd, "maps", O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0)
-		return -errno;
+	return fd < 0 ? -errno : maps_read_fd(fd, text);
+}
+
+int maps_read_fd(int fd, struct text *text)
+{
+	size_t before = text->len;
+
 	for (;;) {
 		/* The kernel hands out whole lines, about a page at a time: more room is no use. */
 		char *at = text_reserve(text, 8192);

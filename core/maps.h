@@ -49,6 +49,8 @@ struct maps {
  * while it was read.
  */
 int maps_read_text(int proc_dir_fd, struct text *text);
+/* The same by an fd on `maps` itself. */
+int maps_read_fd(int fd, struct text *text);
 
 /*
  * Parses a whole text, whose bytes ret goes on pointing to. -EBADMSG for a line that is not what

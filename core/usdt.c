@@ -113,54 +113,55 @@ void usdt_metrics(struct usdt *usdt, struct text *text)
 /* A living process as a source. */
 struct living {
 	int proc_fd;
-	pid_t pid;
-	struct process process; /* dir is -1 unless it is kept */
+	pid_t tid;
+	int dir; /* on /proc/TID; -1 unless it is kept */
 };
 
-/* Its directory: the one that is kept, or one that `opened` is given to close. */
-static int living_dir(const struct living *living, struct process *opened)
+/* Opens a file of the process, or its directory for the name ".". */
+static int living_openat(const struct living *living, const char *name, int flags)
 {
-	if (living->process.dir >= 0)
-		return living->process.dir;
-	int r = process_open(living->proc_fd, living->pid, opened);
+	char path[64];
+	int fd;
 
-	return r < 0 ? r : opened->dir;
+	if (living->dir >= 0) {
+		fd = openat(living->dir, name, flags | O_CLOEXEC);
+	} else {
+		snprintf(path, sizeof(path), "%d/%s", living->tid, name);
+		fd = openat(living->proc_fd, path, flags | O_CLOEXEC);
+	}
+	return fd < 0 ? -errno : fd;
 }
 
 static int living_maps(void *data, struct text *text)
 {
-	_cleanup_process_ struct process opened = PROCESS_NONE;
-	int dir = living_dir(data, &opened);
+	_cleanup_fd_ int fd = living_openat(data, "maps", O_RDONLY);
 
-	return dir < 0 ? dir : maps_read_text(dir, text);
+	return fd < 0 ? fd : maps_read_fd(fd, text);
 }
 
 static int living_open(void *data, const struct mapping *mapping, dev_t own_dev,
 		       struct mapped_file *ret)
 {
-	_cleanup_process_ struct process opened = PROCESS_NONE;
-	int dir = living_dir(data, &opened);
+	const struct living *living = data;
+
+	if (living->dir >= 0)
+		return mapped_file_open(living->dir, mapping, own_dev, ret);
+	_cleanup_fd_ int dir = living_openat(living, ".", O_PATH | O_DIRECTORY);
 
 	return dir < 0 ? dir : mapped_file_open(dir, mapping, own_dev, ret);
 }
 
 static int living_open_memory(void *data)
 {
-	_cleanup_process_ struct process opened = PROCESS_NONE;
-	int dir = living_dir(data, &opened);
-
-	if (dir < 0)
-		return dir;
-	int fd = openat(dir, "mem", O_RDONLY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
+	return living_openat(data, "mem", O_RDONLY);
 }
 
 static void living_release(void *data)
 {
 	struct living *living = data;
 
-	process_close(&living->process);
+	if (living->dir >= 0)
+		close(living->dir);
 	free(living);
 }
 
@@ -173,21 +174,18 @@ int usdt_process_source(int proc_fd, pid_t pid, bool keep, struct usdt_source *r
 		.release = living_release,
 	};
 	_cleanup_process_ struct process process = PROCESS_NONE;
-	pid_t tid;
-	int r = keep ? process_open(proc_fd, pid, &process) : process_find(proc_fd, pid, &tid);
+	int r = keep ? process_open(proc_fd, pid, &process)
+		     : process_find(proc_fd, pid, &process.tid);
 
 	if (r < 0)
 		return r;
-	if (keep)
-		tid = process.tid;
 	struct living *living = malloc(sizeof(*living));
 
 	if (!living)
 		return -ENOMEM;
-	*living = (struct living){.proc_fd = proc_fd, .pid = pid, .process = process};
-	process = PROCESS_NONE;
+	*living = (struct living){proc_fd, process.tid, take_fd(&process.dir)};
 	*ret = (struct usdt_source){.ops = &ops, .data = living, .key = pid};
-	snprintf(ret->map_files, sizeof(ret->map_files), "/proc/%d/map_files/", tid);
+	snprintf(ret->map_files, sizeof(ret->map_files), "/proc/%d/map_files/", living->tid);
 	return 0;
 }
 

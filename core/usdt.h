@@ -54,9 +54,11 @@ struct usdt_source {
 };
 
 /*
- * A living process. keep: have its directory open from here on; otherwise it is opened anew for
- * each file, which is for those who scan very many. proc_fd stays the caller's, and must stay open.
- * -ESRCH, -EACCES, -ENOMEM.
+ * A living process. keep: have its directory open from here on, and so that very process, whatever
+ * gets its number later. Without it a source costs no fd, for those who scan very many whose
+ * numbers they have just read in /proc: should another process have one by then, its files are not
+ * taken for those of the first. proc_fd stays the caller's, and must stay open. -ESRCH, -EACCES,
+ * -ENOMEM.
  */
 int usdt_process_source(int proc_fd, pid_t pid, bool keep, struct usdt_source *ret);
 

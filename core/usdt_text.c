@@ -49,12 +49,25 @@ static void put_args(struct text *text, const char *args)
 	text_escape(text, args, strlen(args));
 }
 
+/* ` KEY=0xVALUE`. By hand: there can be a million of these lines. */
 static void put_number(struct text *text, const char *key, bool known, uint64_t value)
 {
-	if (known)
-		text_printf(text, " %s=0x%" PRIx64, key, value);
-	else
-		text_printf(text, " %s=-", key);
+	static const char digits[] = "0123456789abcdef";
+	char number[18], *at = number + sizeof(number);
+
+	text_putc(text, ' ');
+	text_puts(text, key);
+	text_putc(text, '=');
+	if (!known) {
+		text_putc(text, '-');
+		return;
+	}
+	do
+		*--at = digits[value & 0xf];
+	while (value >>= 4);
+	*--at = 'x';
+	*--at = '0';
+	text_append(text, at, number + sizeof(number) - at);
 }
 
 static const char *kind_name(enum usdt_kind kind)
@@ -78,19 +91,17 @@ static void put_site(struct text *text, const struct usdt_file *file, const stru
 			       notes_string(notes, site->name));
 	else
 		text_puts(text, "-:-");
-	text_printf(text, " object=%s kind=%s", file->path, kind_name(file->kind));
-	if (!site->fault) {
-		text_printf(text,
-			    " pc=0x%" PRIx64 " offset=0x%" PRIx64 " semaphore=0x%" PRIx64
-			    " semaphore_offset=0x%" PRIx64,
-			    site->pc, site->offset, site->semaphore, site->semaphore_offset);
-	} else {
-		put_number(text, "pc", site->has_pc, site->pc);
-		put_number(text, "offset", site->has_offset, site->offset);
-		put_number(text, "semaphore", site->has_pc, site->semaphore);
-		put_number(text, "semaphore_offset", site->has_semaphore_offset,
-			   site->semaphore_offset);
-		text_printf(text, " invalid=%s", note_fault_name(site->fault));
+	text_puts(text, " object=");
+	text_puts(text, file->path);
+	text_puts(text, " kind=");
+	text_puts(text, kind_name(file->kind));
+	put_number(text, "pc", site->has_pc, site->pc);
+	put_number(text, "offset", site->has_offset, site->offset);
+	put_number(text, "semaphore", site->has_pc, site->semaphore);
+	put_number(text, "semaphore_offset", site->has_semaphore_offset, site->semaphore_offset);
+	if (site->fault) {
+		text_puts(text, " invalid=");
+		text_puts(text, note_fault_name(site->fault));
 	}
 	text_puts(text, " args=");
 	if (site->has_names)

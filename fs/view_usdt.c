@@ -142,7 +142,7 @@ static int lookup(void *data, const struct view_path *path, const struct view_ca
 	}
 }
 
-/* Calls take for each process that has memory, in the order of /proc, until it is not 0. */
+/* Calls take for each process, in the order of /proc, until it is not 0. */
 static int each_process(const struct usdt_view *view, int (*take)(void *arg, pid_t pid), void *arg)
 {
 	_cleanup_fd_ int fd = openat(view->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -155,10 +155,9 @@ static int each_process(const struct usdt_view *view, int (*take)(void *arg, pid
 		return -errno;
 	take_fd(&fd);
 	for (struct dirent *entry; (entry = readdir(dir));) {
-		pid_t pid, tid;
+		pid_t pid;
 
-		if (parse_pid(entry->d_name, &pid) < 0 ||
-		    process_find(view->proc_fd, pid, &tid) < 0)
+		if (parse_pid(entry->d_name, &pid) < 0)
 			continue;
 		int r = take(arg, pid);
 
@@ -168,13 +167,22 @@ static int each_process(const struct usdt_view *view, int (*take)(void *arg, pid
 	return 0;
 }
 
+struct pid_lister {
+	const struct usdt_view *view;
+	struct view_list *list;
+};
+
 static int list_pid(void *arg, pid_t pid)
 {
 	static const struct view_attr attr = {.kind = VIEW_DIR};
+	struct pid_lister *lister = arg;
 	char name[16];
+	pid_t tid;
 
+	if (process_find(lister->view->proc_fd, pid, &tid) < 0)
+		return 0;
 	snprintf(name, sizeof(name), "%d", pid);
-	return view_list_add(arg, name, VIEW_DIR, &attr);
+	return view_list_add(lister->list, name, VIEW_DIR, &attr);
 }
 
 static int list_top(const struct usdt_view *view, const struct view_caller *caller,
@@ -182,6 +190,7 @@ static int list_top(const struct usdt_view *view, const struct view_caller *call
 {
 	static const struct view_attr file = {.kind = VIEW_FILE, .generation = VIEW_VOLATILE};
 	static const struct view_attr link = {.kind = VIEW_LINK};
+	struct pid_lister lister = {view, list};
 	pid_t self;
 	int r = view_list_add(list, "probes", VIEW_FILE, &file);
 
@@ -189,7 +198,7 @@ static int list_top(const struct usdt_view *view, const struct view_caller *call
 		r = view_list_add(list, "self", VIEW_LINK, &link);
 	if (r < 0 || !may_look(caller))
 		return r;
-	return each_process(view, list_pid, list);
+	return each_process(view, list_pid, &lister);
 }
 
 static int list(void *data, const struct view_path *path, const struct view_caller *caller,
@@ -236,7 +245,7 @@ static int add_source(void *arg, pid_t pid)
 
 	if (r == 0)
 		sources->count++;
-	/* One that is gone by now is none of the others' business. */
+	/* One without memory, or gone by now, is none of the others' business. */
 	return r == -ENOMEM ? r : 0;
 }
 
