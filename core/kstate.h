@@ -34,6 +34,12 @@ struct kstate_ops {
 	int (*capture)(void *arg, uint32_t id, struct prog **ret);
 	/* The true length of the image that starts at addr; 0 if it cannot be asked. */
 	uint64_t (*image_len)(void *arg, uint64_t addr, const char *name);
+	/*
+	 * The symbol that the kernel has at addr: 0 and its start, length and name, or -errno if it
+	 * cannot be asked.
+	 */
+	int (*ask)(void *arg, uint64_t addr, uint64_t *ret_start, uint64_t *ret_len,
+		   char ret_name[512]);
 	/* The comm of a process; empty if it is gone. */
 	void (*comm)(void *arg, uint32_t pid, char ret[16]);
 };

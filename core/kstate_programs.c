@@ -203,6 +203,60 @@ static void settle_found(struct kstate *state, const struct prog *prog, uint64_t
 	}
 }
 
+/*
+ * The address of a function that the kernel hides from all but kallsyms: the exception callback of
+ * a program that calls bpf_throw(). Its line record stands where the program's first one would
+ * (bpf_prog_fill_jited_linfo() goes over hidden functions too). 0: there is none.
+ */
+static uint64_t hidden_address(const struct prog *prog)
+{
+	uint64_t addr;
+
+	if (!prog->jited_line || prog->jited_line->len < sizeof(addr))
+		return 0;
+	memcpy(&addr, prog->jited_line->data, sizeof(addr));
+	for (size_t i = 0; i < prog->func_count; i++)
+		if (addr >= prog->funcs[i].addr && addr - prog->funcs[i].addr < prog->funcs[i].len)
+			return 0;
+	return addr;
+}
+
+static void settle_hidden(struct kstate *state, const struct prog *prog, uint64_t time,
+			  bool observed, const uint32_t *pid)
+{
+	uint64_t addr = state->hidden ? 0 : hidden_address(prog);
+	char name[512];
+	struct symbol symbol = {
+		.added = time,
+		.observed = observed,
+		.name = name,
+		.module = "bpf",
+		.prog_id = prog->id,
+		.type = 't',
+		.kind = SYMBOL_BPF_AUX,
+	};
+
+	if (!addr || state->ops->ask(state->arg, addr, &symbol.addr, &symbol.len, name) < 0 ||
+	    bpf_symbol_kind(name) != SYMBOL_BPF_PROG || kstate_dynamic_symbol(state, symbol.addr))
+		return;
+	if (pid)
+		kstate_log_symbol(state, time, "ksym-add", &symbol, pid);
+	kstate_add_symbol(state, &symbol, time);
+}
+
+/* It raises no record of its own. */
+static void retire_hidden(struct kstate *state, const struct prog *prog, uint64_t time)
+{
+	uint64_t addr = hidden_address(prog);
+	struct symtab_hit hit;
+
+	if (!addr || symtab_lookup(state->symbols, addr, &hit) < 0 ||
+	    hit.symbol->kind != SYMBOL_BPF_AUX || hit.symbol->prog_id != prog->id)
+		return;
+	kstate_log_symbol(state, time, "ksym-del", hit.symbol, NULL);
+	kstate_retire_symbol(state, hit.symbol, time);
+}
+
 static void log_program(struct kstate *state, uint64_t time, const char *what,
 			const struct prog *prog, bool with_loader)
 {
@@ -272,6 +326,7 @@ static void unload_program(struct kstate *state, struct prog *prog, uint64_t tim
 		if (there && there->prog_id == prog->id && there->added <= time)
 			kstate_retire_symbol(state, there, time);
 	}
+	retire_hidden(state, prog, time);
 	progset_unload(state->programs, prog->id, time, time + state->mono_to_unix);
 	kstate_changed(state, KSTATE_PROGRAMS, time);
 	kstate_changed(state, KSTATE_SYMBOLS, time);
@@ -315,6 +370,7 @@ void kstate_apply_load(struct kstate *state, const struct record *record)
 	if (record->pid)
 		state->ops->comm(state->arg, record->pid, prog->loader_comm);
 	settle_loaded(state, prog, &registered, record);
+	settle_hidden(state, prog, record->time, false, &record->pid);
 	publish(state, prog, record->time);
 	log_program(state, record->time, "prog-load", prog, true);
 
@@ -344,7 +400,10 @@ int kstate_found_program(struct kstate *state, struct prog *prog, uint64_t seen,
 
 	if (known && prog_is_loaded(known))
 		return 0;
+	static const uint32_t nobody = 0;
+
 	settle_found(state, prog, seen, announce);
+	settle_hidden(state, prog, seen, true, announce ? &nobody : NULL);
 	publish(state, prog, seen);
 	if (!progset_find(state->programs, prog->id))
 		return -ENOMEM;

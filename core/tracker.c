@@ -131,6 +131,20 @@ static uint64_t image_len(void *arg, uint64_t addr, const char *name)
 	return answer.size;
 }
 
+static int ask(void *arg, uint64_t addr, uint64_t *ret_start, uint64_t *ret_len, char ret_name[512])
+{
+	struct tracker *tracker = arg;
+	struct kernelname_answer answer;
+	int r = tracker->kernelname ? kernelname_ask(tracker->kernelname, addr, &answer) : -ENOENT;
+
+	if (r < 0)
+		return r;
+	*ret_start = addr - answer.offset;
+	*ret_len = answer.size;
+	memcpy(ret_name, answer.name, sizeof(answer.name));
+	return 0;
+}
+
 /* A load's records all name one task: it is looked up once for a drain. */
 static void read_comm(void *arg, uint32_t pid, char ret[16])
 {
@@ -159,6 +173,7 @@ static void read_comm(void *arg, uint32_t pid, char ret[16])
 static const struct kstate_ops tracker_kstate_ops = {
 	.capture = take_capture,
 	.image_len = image_len,
+	.ask = ask,
 	.comm = read_comm,
 };
 

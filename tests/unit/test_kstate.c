@@ -26,12 +26,18 @@ static uint64_t unknown_len(void *arg, uint64_t addr, const char *name)
 	return 0;
 }
 
+static int cannot_ask(void *arg, uint64_t addr, uint64_t *ret_start, uint64_t *ret_len,
+		      char ret_name[512])
+{
+	return -ENOENT;
+}
+
 static void no_comm(void *arg, uint32_t pid, char ret[16])
 {
 	ret[0] = '\0';
 }
 
-static const struct kstate_ops blind = {gone, unknown_len, no_comm};
+static const struct kstate_ops blind = {gone, unknown_len, cannot_ask, no_comm};
 
 struct fixture {
 	struct blob_pool *pool;
