@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What outlives an unload: a program's files until the bounds push them out, who stands for a tag,
- * and addresses that are asked for at a time. The oracle is what a held fd said before its close.
+ * What outlives an unload: a program's files until the bounds push them out, and who stands for a
+ * tag. The oracle is what a held fd said before its close.
  */
 #include "tests/live/support.h"
-
-#include <fcntl.h>
 
 /* Constants that no other test's programs return, so that tags are this run's own. */
 static int variant(int n)
@@ -153,26 +151,29 @@ static void find_retained(const struct ksymfs *fs, const uint32_t *ids, size_t c
 	}
 }
 
-struct wait_for_eviction {
+/* One that stays loaded, and two that leave by their age. */
+struct ages {
 	const struct ksymfs *fs;
-	const uint32_t *ids;
+	struct oracle first, second; /* by the order of their unload */
+	uint32_t ids[2];
 	bool retained[2];
+	uint64_t during, closed[2], left[2]; /* CLOCK_MONOTONIC ns */
 };
 
 static bool first_has_left(void *arg)
 {
-	struct wait_for_eviction *wait = arg;
+	struct ages *ages = arg;
 
-	find_retained(wait->fs, wait->ids, 2, wait->retained);
-	return !wait->retained[0];
+	find_retained(ages->fs, ages->ids, 2, ages->retained);
+	return !ages->retained[0];
 }
 
 static bool second_has_left(void *arg)
 {
-	struct wait_for_eviction *wait = arg;
+	struct ages *ages = arg;
 
-	find_retained(wait->fs, wait->ids, 2, wait->retained);
-	return !wait->retained[1];
+	find_retained(ages->fs, ages->ids, 2, ages->retained);
+	return !ages->retained[1];
 }
 
 static bool is_past(void *arg)
@@ -180,58 +181,78 @@ static bool is_past(void *arg)
 	return monotonic_ns() >= *(uint64_t *)arg;
 }
 
+/* false: this process did not run for so long that it did not see the one leave before the other.
+ */
+static bool unload_by_and_by(struct ages *ages)
+{
+	/* Against the order of their loads. */
+	int second = load_simple("retain_second", variant(2));
+	int first = load_simple("retain_first", variant(3));
+
+	oracle_read(second, &ages->second);
+	oracle_read(first, &ages->first);
+	ages->ids[0] = ages->first.info.id;
+	ages->ids[1] = ages->second.info.id;
+	ages->during = ages->closed[0] = monotonic_ns();
+	unload(first);
+	assert_true(has_dir(ages->fs, ages->first.tag, ages->ids[0]));
+	uint64_t later = monotonic_ns() + NSEC_PER_SEC / 2;
+
+	assert_true(wait_until(is_past, &later, 5));
+	ages->closed[1] = monotonic_ns();
+	unload(second);
+	assert_true(wait_until(first_has_left, ages, 10));
+	ages->left[0] = monotonic_ns();
+	bool seen = ages->retained[1];
+
+	assert_true(wait_until(second_has_left, ages, 10));
+	ages->left[1] = monotonic_ns();
+	return seen;
+}
+
 static void test_eviction_by_time(void **state)
 {
 	static const char *const options[] = {"--retain-time=1s", NULL};
 	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(options);
 	_cleanup_fd_ int kept = load_simple("retain_kept", variant(1));
-	/* The one that is loaded last leaves first: it is unloaded first. */
-	int second = load_simple("retain_second", variant(2));
-	int first = load_simple("retain_first", variant(3));
-	struct oracle oracle, oracle_kept;
-	uint32_t ids[2] = {prog_id(first), prog_id(second)};
-	struct wait_for_eviction wait = {.fs = fs, .ids = ids};
+	struct ages ages = {.fs = fs};
+	struct oracle oracle;
+	bool seen = false;
 
 	(void)state;
-	oracle_read(first, &oracle);
-	oracle_read(kept, &oracle_kept);
-	uint64_t during = monotonic_ns(), closed_first = monotonic_ns();
-
-	close(first);
-	assert_true(has_dir(fs, oracle.tag, ids[0]));
-	uint64_t later = monotonic_ns() + NSEC_PER_SEC / 3;
-
-	assert_true(wait_until(is_past, &later, 5));
-	uint64_t closed_second = monotonic_ns();
-
-	close(second);
-	assert_true(wait_until(first_has_left, &wait, 10));
-	uint64_t left = monotonic_ns();
-
-	assert_true(left - closed_first >= NSEC_PER_SEC);
-	/* Busy neighbours may make it late, not by much. */
-	assert_true(left - closed_first < 4 * NSEC_PER_SEC);
-	assert_true(wait.retained[1] || left - closed_second >= NSEC_PER_SEC);
-	assert_true(wait_until(second_has_left, &wait, 10));
-	assert_true(monotonic_ns() - closed_second >= NSEC_PER_SEC);
+	oracle_read(kept, &oracle);
+	for (int i = 0; i < 3 && !seen; i++) {
+		oracle_deinit(&ages.first);
+		oracle_deinit(&ages.second);
+		seen = unload_by_and_by(&ages);
+		for (int j = 0; j < 2; j++) {
+			assert_true(ages.left[j] - ages.closed[j] >= NSEC_PER_SEC);
+			/* Busy neighbours may make it late, not by much. */
+			assert_true(ages.left[j] - ages.closed[j] < 4 * NSEC_PER_SEC);
+		}
+	}
+	assert_true(seen);
 
 	/* Every way to it has gone, and what its address was then. */
+	const char *tag = ages.first.tag;
+	uint64_t addr = ages.first.ksyms[0];
 	struct stat st;
 
-	assert_false(has_dir(fs, oracle.tag, ids[0]));
-	assert_int_equal(ksymfs_stat(fs, &st, "bpf/%s", oracle.tag), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "bpf/by-id/%" PRIu32, ids[0]), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "bpf/by-name/retain_first/%" PRIu32, ids[0]),
+	assert_false(has_dir(fs, tag, ages.ids[0]));
+	assert_int_equal(ksymfs_stat(fs, &st, "bpf/%s", tag), -ENOENT);
+	assert_int_equal(ksymfs_stat(fs, &st, "bpf/by-id/%" PRIu32, ages.ids[0]), -ENOENT);
+	assert_int_equal(ksymfs_stat(fs, &st, "bpf/by-name/retain_first/%" PRIu32, ages.ids[0]),
 			 -ENOENT);
-	assert_int_equal(ksymfs_open(fs, "addr/%" PRIx64 "@%" PRIu64 "ns", oracle.ksyms[0], during),
+	assert_int_equal(ksymfs_open(fs, "addr/%" PRIx64 "@%" PRIu64 "ns", addr, ages.during),
 			 -ENOENT);
-	/* The loaded one is as old, and stays. */
+	/* The loaded one is older, and stays. */
 	char dir[64];
 
-	snprintf(dir, sizeof(dir), "%s/%" PRIu32, oracle_kept.tag, oracle_kept.info.id);
-	assert_jited(fs, dir, &oracle_kept);
+	snprintf(dir, sizeof(dir), "%s/%" PRIu32, oracle.tag, oracle.info.id);
+	assert_jited(fs, dir, &oracle);
+	oracle_deinit(&ages.first);
+	oracle_deinit(&ages.second);
 	oracle_deinit(&oracle);
-	oracle_deinit(&oracle_kept);
 }
 
 #define EVICTED_BYTES 262144
@@ -388,301 +409,6 @@ static void test_twins(void **state)
 		play_twins(*state, scripts[i], 40 + (int)i);
 }
 
-/* ---- addresses and times ---- */
-
-/* A symbol's time, from the lines of `events`. */
-struct life {
-	char symbol[128];
-	uint64_t addr, added, removed; /* removed: UINT64_MAX while it is loaded */
-	char dir[64];
-};
-
-static void begin_life(const struct oracle *oracle, const char *name, struct life *ret)
-{
-	snprintf(ret->symbol, sizeof(ret->symbol), "bpf_prog_%s_%s", oracle->tag, name);
-	snprintf(ret->dir, sizeof(ret->dir), "bpf/%s/%" PRIu32, oracle->tag, oracle->info.id);
-	ret->addr = oracle->ksyms[0];
-	ret->added = 0;
-	ret->removed = UINT64_MAX;
-}
-
-/* Takes the last times of a symbol: one of one tag can have several lives. */
-static void read_times(const struct ksymfs *fs, struct life *life)
-{
-	_cleanup_free_ char *events = read_events(fs);
-
-	life->added = 0;
-	for (char *line, *cursor = events; (line = next_line(&cursor));) {
-		uint64_t seconds, ns, addr;
-		char event[16], symbol[128];
-
-		if (sscanf(line, "%" SCNu64 ".%" SCNu64 " %15s %" SCNx64 " %*s %127s", &seconds,
-			   &ns, event, &addr, symbol) != 5 ||
-		    addr != life->addr || strcmp(symbol, life->symbol) != 0)
-			continue;
-		if (strcmp(event, "ksym-add") == 0) {
-			life->added = seconds * NSEC_PER_SEC + ns;
-			life->removed = UINT64_MAX;
-		} else if (strcmp(event, "ksym-del") == 0) {
-			life->removed = seconds * NSEC_PER_SEC + ns;
-		}
-	}
-	if (!life->added)
-		fail_msg("no ksym-add of %s at %" PRIx64 " in events", life->symbol, life->addr);
-}
-
-static bool lived_at(const struct life *life, uint64_t time)
-{
-	return life->added <= time && time < life->removed;
-}
-
-/* Asked in seconds and in ns: this life's symbol and directory? */
-static void assert_at(const struct ksymfs *fs, const struct life *life, uint64_t time)
-{
-	char first[160];
-
-	for (int in_ns = 0; in_ns < 2; in_ns++) {
-		char query[96];
-
-		if (in_ns)
-			snprintf(query, sizeof(query), "%" PRIx64 "@%" PRIu64 "ns", life->addr,
-				 time);
-		else
-			snprintf(query, sizeof(query), "%" PRIx64 "@%" PRIu64 ".%09" PRIu64,
-				 life->addr, time / NSEC_PER_SEC, time % NSEC_PER_SEC);
-		struct stat st;
-
-		if (ksymfs_stat(fs, &st, "addr/%s", query) < 0)
-			fail_msg("addr/%s: none, not %s", query, life->symbol);
-		_cleanup_free_ char *text = ksymfs_read(fs, NULL, "addr/%s", query);
-		_cleanup_free_ char *dir = ksymfs_value(fs, "program", "addr/%s", query);
-
-		snprintf(first, sizeof(first), "%s+0x0/", life->symbol);
-		if (strncmp(text, first, strlen(first)) != 0)
-			fail_msg("addr/%s: %s, not %s", query, text, life->symbol);
-		assert_non_null(dir);
-		assert_string_equal(dir, life->dir);
-	}
-}
-
-/* Nor is the symbol of this life named when it is not its time. */
-static void assert_not_at(const struct ksymfs *fs, const struct life *life, uint64_t time)
-{
-	struct stat st;
-
-	if (ksymfs_stat(fs, &st, "addr/%" PRIx64 "@%" PRIu64 "ns", life->addr, time) < 0)
-		return;
-	/* Another's, then. */
-	_cleanup_free_ char *dir =
-		ksymfs_value(fs, "program", "addr/%" PRIx64 "@%" PRIu64 "ns", life->addr, time);
-
-	assert_true(!dir || strcmp(dir, life->dir) != 0);
-}
-
-/* Around every change of the one and of the other. */
-static void assert_lives(const struct ksymfs *fs, const struct life *a, const struct life *b)
-{
-	const uint64_t changes[] = {a->added, a->removed, b->added, b->removed};
-	static const int64_t sides[] = {-1000, -1, 0, 1, 1000};
-
-	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
-		for (size_t j = 0; changes[i] != UINT64_MAX && j < ARRAY_SIZE(sides); j++) {
-			uint64_t time = changes[i] + (uint64_t)sides[j];
-
-			assert_false(lived_at(a, time) && lived_at(b, time));
-			(lived_at(a, time) ? assert_at : assert_not_at)(fs, a, time);
-			(lived_at(b, time) ? assert_at : assert_not_at)(fs, b, time);
-		}
-	}
-}
-
-#define LIVES 300
-
-static void test_one_address(void **state)
-{
-	struct life lives[LIVES];
-	_cleanup_fd_ int prog = -1;
-	struct life *a = NULL, *b = NULL;
-
-	/* Of equal size, so that the kernel's allocator comes back to a place. */
-	for (int i = 0; i < LIVES && !a; i++) {
-		struct oracle oracle;
-
-		if (prog >= 0)
-			unload(prog);
-		prog = load_simple("retain_life", variant(100 + i));
-		oracle_read(prog, &oracle);
-		b = &lives[i];
-		begin_life(&oracle, "retain_life", b);
-		oracle_deinit(&oracle);
-		for (int j = i - 1; j >= 0 && !a; j--)
-			if (lives[j].addr == b->addr)
-				a = &lives[j];
-	}
-	if (!a)
-		fail_msg("%d loads, and no address came again", LIVES);
-	read_times(*state, a);
-	read_times(*state, b);
-	assert_true(a->removed <= b->added);
-	assert_int_equal(b->removed, UINT64_MAX);
-	assert_lives(*state, a, b);
-	unload(prog);
-	prog = -1;
-	read_times(*state, b);
-	assert_true(b->removed != UINT64_MAX);
-	assert_lives(*state, a, b);
-	assert_at(*state, a, a->added + (a->removed - a->added) / 2);
-	assert_at(*state, b, b->added + (b->removed - b->added) / 2);
-}
-
-/* The same program twice: one tag, one symbol, two lives with a directory each. */
-static void test_reload(void **state)
-{
-	struct life lives[2];
-	struct oracle oracles[2];
-	char *infos[2];
-
-	for (int i = 0; i < 2; i++) {
-		int prog = load_simple("retain_again", variant(5));
-
-		oracle_read(prog, &oracles[i]);
-		begin_life(&oracles[i], "retain_again", &lives[i]);
-		unload(prog);
-		read_times(*state, &lives[i]);
-		infos[i] = ksymfs_read(*state, NULL, "%s/info", lives[i].dir);
-	}
-	assert_string_equal(oracles[0].tag, oracles[1].tag);
-	assert_int_not_equal(oracles[0].info.id, oracles[1].info.id);
-	assert_true(lives[0].removed < lives[1].added);
-	for (int i = 0; i < 2; i++) {
-		_cleanup_free_ char *info = ksymfs_read(*state, NULL, "%s/info", lives[i].dir);
-
-		/* The other's life is none of its business. */
-		assert_string_equal(info, infos[i]);
-		assert_jited(*state, lives[i].dir + strlen("bpf/"), &oracles[i]);
-		assert_at(*state, &lives[i], lives[i].added);
-		assert_at(*state, &lives[i], lives[i].removed - 1);
-		assert_not_at(*state, &lives[i], lives[i].added - 1);
-		assert_not_at(*state, &lives[i], lives[i].removed);
-		free(infos[i]);
-		oracle_deinit(&oracles[i]);
-	}
-}
-
-/* The answer for a sampled address at its time: symbol, program and source, loaded or not. */
-static void test_sample(void **state)
-{
-	struct bpf_object *object = load_object("sample");
-	struct sample sample;
-	struct oracle oracle;
-	uint64_t addr = 0;
-	char prefix[128];
-
-	oracle_read(object_prog_fd(object, "sample_self"), &oracle);
-	take_sample(object, &sample);
-	for (int64_t i = 0; i < sample.len / 8 && !addr; i++)
-		if (sample.stack[i] - oracle.ksyms[0] < oracle.func_lens[0])
-			addr = sample.stack[i];
-	assert_true(addr != 0);
-	/* A return address: the call is before it. */
-	_cleanup_free_ char *now = ksymfs_read(*state, NULL, "addr/%" PRIx64 "-1", addr);
-
-	snprintf(prefix, sizeof(prefix), "bpf_prog_%s_sample_self+0x", oracle.tag);
-	assert_int_equal(strncmp(now, prefix, strlen(prefix)), 0);
-	assert_int_equal(count_lines_with_prefix(now, "program: bpf/"), 1);
-	assert_int_equal(count_lines_with(now, "sample.bpf.c:"), 1);
-	for (int unloaded = 0; unloaded < 2; unloaded++) {
-		_cleanup_free_ char *in_ns = ksymfs_read(
-			*state, NULL, "addr/%" PRIx64 "-1@%" PRIu64 "ns", addr, sample.time);
-		_cleanup_free_ char *in_seconds =
-			ksymfs_read(*state, NULL, "addr/%" PRIx64 "-1@%" PRIu64 ".%09" PRIu64, addr,
-				    sample.time / NSEC_PER_SEC, sample.time % NSEC_PER_SEC);
-
-		assert_string_equal(in_ns, now);
-		assert_string_equal(in_seconds, now);
-		if (!unloaded)
-			unload_object(object, "sample_self");
-	}
-	/* And now it is gone, whoever has its place. */
-	struct stat st;
-
-	if (ksymfs_stat(*state, &st, "addr/%" PRIx64 "-1", addr) == 0) {
-		_cleanup_free_ char *text = ksymfs_read(*state, NULL, "addr/%" PRIx64 "-1", addr);
-
-		assert_string_not_equal(text, now);
-	}
-	oracle_deinit(&oracle);
-}
-
-#define TEN_DIGITS     "1234567890"
-#define FIFTY_DIGITS   TEN_DIGITS TEN_DIGITS TEN_DIGITS TEN_DIGITS TEN_DIGITS
-#define HUNDRED_DIGITS FIFTY_DIGITS FIFTY_DIGITS
-
-/* After `addr/` and after the address of something that is there: the time is what is bad. */
-static void test_bad_questions(void **state)
-{
-	static const char *const whole[] = {
-		"zz",
-		"1@",
-		"1@-5",
-		"1@99999999999",
-		HUNDRED_DIGITS,
-		"0x" HUNDRED_DIGITS,
-		"1@" HUNDRED_DIGITS,
-		"1/2",
-		"zz/1",
-		"1@1/2",
-		"1@1.5/2",
-		"@",
-		"@1",
-		"0x",
-		"-1",
-	};
-	static const char *const times[] = {
-		"@",
-		"@-5",
-		"@x",
-		"@ns",
-		"@1x",
-		"@.5",
-		"@1.",
-		"@1.0000000001",
-		"@1@2",
-		"@" HUNDRED_DIGITS,
-		"@" HUNDRED_DIGITS "ns",
-		"@1." HUNDRED_DIGITS,
-		"@18446744073709551615ns",
-		"@18446744073709551616ns",
-		"@18446744074",
-		"-2",
-		"+1",
-		"@1-1",
-	};
-	_cleanup_fd_ int prog = load_simple("retain_bad", variant(6));
-	struct oracle oracle;
-
-	oracle_read(prog, &oracle);
-	for (size_t i = 0; i < ARRAY_SIZE(whole); i++) {
-		int fd = ksymfs_open(*state, "addr/%s", whole[i]);
-
-		if (fd != -ENOENT && fd != -EINVAL)
-			fail_msg("addr/%s: %d", whole[i], fd);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
-		int fd = ksymfs_open(*state, "addr/%" PRIx64 "%s", oracle.ksyms[0], times[i]);
-
-		if (fd != -ENOENT && fd != -EINVAL)
-			fail_msg("addr/ADDR%s: %d", times[i], fd);
-	}
-	/* Below what answers, nothing: the kernel itself says so of any file. */
-	assert_int_equal(ksymfs_open(*state, "addr/%" PRIx64 "/1", oracle.ksyms[0]), -ENOTDIR);
-	/* The address was a good one. */
-	_cleanup_fd_ int good = ksymfs_open(*state, "addr/%" PRIx64, oracle.ksyms[0]);
-
-	assert_return_code(good, -good);
-	oracle_deinit(&oracle);
-}
-
 /* ---- programs that are closed at once ---- */
 
 #define BURST 500
@@ -771,10 +497,6 @@ int main(void)
 		cmocka_unit_test(test_eviction_by_time),
 		cmocka_unit_test(test_eviction_by_bytes),
 		cmocka_unit_test(test_twins),
-		cmocka_unit_test(test_one_address),
-		cmocka_unit_test(test_reload),
-		cmocka_unit_test(test_sample),
-		cmocka_unit_test(test_bad_questions),
 		cmocka_unit_test(test_closed_at_once),
 	};
 	/* Strangers unload programs too, and none of ours is to leave for theirs. */
