@@ -209,6 +209,41 @@ static int find_crossing(struct root *root, const struct root_dir *dir, const ch
 	return 0;
 }
 
+static bool class_may_hang(enum mount_class class)
+{
+	return class == MOUNT_USER || class == MOUNT_NETWORK;
+}
+
+uint64_t root_entry_may_hang(struct root *root, const struct root_dir *dir, const char *name)
+{
+	struct crossing crossing;
+
+	if (!root->policy->cross_count || find_crossing(root, dir, name, false, &crossing) < 0)
+		return 0;
+	if (crossing.mounted)
+		return crossing.open && class_may_hang(crossing.class) ? crossing.id : 0;
+	LOCKED(&root->lock);
+	const struct mount *mount = mounts_by_id(&root->mounts, dir->mount);
+
+	return mount && class_may_hang(mount_class_of(mount->type)) ? mount->id : 0;
+}
+
+uint64_t root_links_may_hang(struct root *root)
+{
+	if (!root->policy->cross_count)
+		return 0;
+	LOCKED(&root->lock);
+	for (size_t i = 0; i < root->mounts.count; i++) {
+		const char *type = root->mounts.mounts[i].type;
+
+		if (class_may_hang(mount_class_of(type)) &&
+		    mount_is_open(type, root->policy->cross, root->policy->cross_count))
+			/* No mount has such a number. */
+			return UINT64_MAX - root->ns_ino;
+	}
+	return 0;
+}
+
 /* An entry that leads into what a walk does not enter: its type, and nothing of its own. */
 static int stat_closed(const struct root_dir *dir, const char *name,
 		       const struct crossing *crossing, struct root_entry *ret)

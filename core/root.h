@@ -75,6 +75,14 @@ struct root_entry {
  */
 int root_stat(struct root *root, const struct root_dir *dir, const char *name,
 	      struct root_entry *ret);
+/*
+ * Could looking at a name, or at where a link of this root leads, wait for a server that does not
+ * answer: because the policy lets a walk into FUSE or network mounts? 0, or a number for what would
+ * be waited for: the mount.
+ */
+uint64_t root_entry_may_hang(struct root *root, const struct root_dir *dir, const char *name);
+uint64_t root_links_may_hang(struct root *root);
+
 /* What a name has to have for it to be the same file still. */
 struct root_identity {
 	uint64_t ino;

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -306,6 +307,9 @@ int main(int argc, char **argv)
 {
 	_cleanup_text_ struct text error = {};
 	_cleanup_options_ struct options options = {};
+
+	/* Workers come and go, and arenas of their own would each keep what was once needed. */
+	mallopt(M_ARENA_MAX, 2);
 	int r = options_parse(argc, argv, &options, &error);
 
 	if (r < 0) {

@@ -68,17 +68,11 @@ void pinattr_fill_dir(const struct pincall *call, const struct pinnode *node, st
 	};
 }
 
-int pinattr_of_link(struct pincall *call, const char *name, struct stat *attr)
+void pinattr_fill_entry(const struct root_entry *entry, const char *target, struct stat *ret)
 {
-	_cleanup_free_ char *target = NULL;
-	int r = root_readlink(call->root, &call->dir, name, &target);
-
-	/* So long a way that it cannot be told: readlink() will say so. */
-	if (r == -ENAMETOOLONG)
-		return 0;
-	if (r == 0)
-		attr->st_size = strlen(target);
-	return r;
+	pinattr_fill(&entry->stx, ret);
+	if (target)
+		ret->st_size = strlen(target);
 }
 
 /* What the node's name leads to now, if that is still the node. */
@@ -87,17 +81,18 @@ static int stat_entry(struct pincall *call, struct stat *ret)
 	struct pinnode *node = call->node;
 	struct root_identity now;
 	struct root_entry entry;
+	_cleanup_free_ char *target = NULL;
 	int r = pincall_use_dir(call, node->parent);
 
 	if (r == 0)
-		r = root_stat(call->root, &call->dir, node->name, &entry);
+		r = pincall_look(call, node->name, &entry, &target);
 	if (r < 0)
 		return r == -ENOENT || r == -ENOTDIR ? -ESTALE : r;
 	root_identify(&entry.stx, &now);
 	if (!root_same_file(&now, &node->what.identity) || entry.closed != node->what.closed)
 		return -ESTALE;
-	pinattr_fill(&entry.stx, ret);
-	return S_ISLNK(ret->st_mode) ? pinattr_of_link(call, node->name, ret) : 0;
+	pinattr_fill_entry(&entry, target, ret);
+	return 0;
 }
 
 /* An entry of a root that has no name any more, if somebody has it open: by that. */

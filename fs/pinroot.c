@@ -23,6 +23,8 @@
 #define STUCK_MAX_OF_TREE 12
 /* A call that takes longer hangs. */
 #define STUCK_NS NSEC_PER_SEC
+/* How long a lookup may take: see pinlook.c. */
+#define PATIENCE_NS (2 * NSEC_PER_SEC)
 
 #define FILES_SUFFIX ".files"
 
@@ -413,10 +415,11 @@ static int find_entry(struct pincall *call, const char *name, struct pinnode **r
 		return -ENOENT;
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strchr(name, '/'))
 		return -EINVAL;
+	_cleanup_free_ char *target = NULL;
 	int r = pincall_use_dir(call, call->node);
 
 	if (r == 0)
-		r = root_stat(call->root, &call->dir, name, &entry);
+		r = pincall_look(call, name, &entry, &target);
 	if (r < 0)
 		return r;
 	struct pinnode_what what = {
@@ -426,10 +429,8 @@ static int find_entry(struct pincall *call, const char *name, struct pinnode **r
 	};
 
 	root_identify(&entry.stx, &what.identity);
-	pinattr_fill(&entry.stx, attr);
-	if (S_ISLNK(attr->st_mode))
-		r = pinattr_of_link(call, name, attr);
-	return r < 0 ? r : pinnode_find(&call->pinroot->nodes, call->node, name, &what, ret);
+	pinattr_fill_entry(&entry, target, attr);
+	return pinnode_find(&call->pinroot->nodes, call->node, name, &what, ret);
 }
 
 static int stat_held(struct pincall *call, const struct pinnode *node, struct stat *attr)
@@ -561,20 +562,23 @@ int pinroot_create(struct session *session, struct pinroot **ret)
 		return -ENOMEM;
 	pinroot->session = session;
 	clock_gettime(CLOCK_REALTIME, &pinroot->created);
-	int r = pinnodes_init(&pinroot->nodes, max_node_fds());
+	int r = offload_create(PATIENCE_NS, &pinroot->offload);
 
-	if (r == 0) {
-		r = pinnode_find(&pinroot->nodes, NULL, PINROOT_NAME, &hidden, &pinroot->hidden);
-		if (r < 0)
-			pinnodes_deinit(&pinroot->nodes);
-	}
+	if (r == 0)
+		r = pinnodes_init(&pinroot->nodes, max_node_fds());
 	if (r < 0) {
+		offload_destroy(pinroot->offload);
 		free(pinroot);
 		return r;
 	}
 	pthread_mutex_init(&pinroot->lock, NULL);
 	pthread_mutex_init(&pinroot->file_lock, NULL);
 	handles_init(&pinroot->handles, pinfile_destroy_handle);
+	r = pinnode_find(&pinroot->nodes, NULL, PINROOT_NAME, &hidden, &pinroot->hidden);
+	if (r < 0) {
+		pinroot_destroy(pinroot);
+		return r;
+	}
 	*ret = pinroot;
 	return 0;
 }
@@ -591,6 +595,7 @@ void pinroot_destroy(struct pinroot *pinroot)
 	while (pinroot->trees)
 		pinroot_drop(pinroot, pinroot->trees->pin);
 	handles_deinit(&pinroot->handles);
+	offload_destroy(pinroot->offload);
 	pinnodes_deinit(&pinroot->nodes);
 	pthread_mutex_destroy(&pinroot->lock);
 	pthread_mutex_destroy(&pinroot->file_lock);

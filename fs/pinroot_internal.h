@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "core/offload.h"
 #include "fs/handle.h"
 #include "fs/pinnode.h"
 #include "fs/pinroot.h"
@@ -23,6 +24,7 @@ struct pintree {
 struct pinroot {
 	struct session *session;
 	struct pinset *pins;
+	struct offload *offload; /* for lookups: see pinlook.c */
 	struct pinnodes nodes;
 	struct pinnode *hidden;
 	struct timespec created;
@@ -74,11 +76,18 @@ bool pinroot_make_room(struct pinroot *pinroot, int r);
 /* Attributes of a node that is no entry of a root. */
 int pinroot_stat_node(struct pincall *call, struct pinnode *node, struct stat *attr);
 
+/*
+ * pinlook.c: what there is in the directory call->dir, and if it is a link, where that is shown to
+ * lead: a string of the caller's, also on failure, or NULL. -ETIMEDOUT.
+ */
+int pincall_look(struct pincall *call, const char *name, struct root_entry *ret, char **ret_target);
+
 /* pinattr.c */
+/* target: of a link, or NULL. */
+void pinattr_fill_entry(const struct root_entry *entry, const char *target, struct stat *ret);
 void pinattr_fill(const struct statx *stx, struct stat *ret);
 void pinattr_fill_dir(const struct pincall *call, const struct pinnode *node, struct stat *ret);
 uint64_t pinattr_ino(dev_t dev, uint64_t ino);
-int pinattr_of_link(struct pincall *call, const char *name, struct stat *attr);
 int pinroot_getattr(void *pinroot, uint64_t id, const struct view_caller *caller, struct stat *ret,
 		    double *ret_timeout);
 int pinroot_readlink(void *pinroot, uint64_t id, const struct view_caller *caller, char **ret);

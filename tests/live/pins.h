@@ -58,5 +58,10 @@ int run_for(int (*func)(void *arg), void *arg, unsigned int seconds);
  * as the fd and what inherits it.
  */
 int mount_dead_fuse(const char *path, const char *subtype);
+/*
+ * One whose server answers all that is asked, but not READ: every name is a file of 4096 bytes. The
+ * server is a child that lives as long as its parent.
+ */
+void mount_mute_fuse(const char *path);
 
 #endif
