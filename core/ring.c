@@ -15,6 +15,10 @@
 
 #include "core/ring_priv.h"
 
+/* A drain leaves a record that is too young to the next one; more than one in vain means a fault.
+ */
+#define MAX_IN_VAIN 8
+
 int ring_read_count(const struct ring *ring, struct event_count *ret)
 {
 	*ret = (struct event_count){};
@@ -72,7 +76,7 @@ bool rings_pending(const struct rings *rings)
 	return false;
 }
 
-/* The bytes of the ring at pos, in one piece. NULL: no memory to join them. */
+/* The bytes of the ring at pos, in one piece. */
 static const uint8_t *ring_bytes(struct ring *ring, size_t data_size, uint64_t pos, size_t len)
 {
 	size_t offset = pos & (data_size - 1);
@@ -80,14 +84,6 @@ static const uint8_t *ring_bytes(struct ring *ring, size_t data_size, uint64_t p
 
 	if (len <= first)
 		return ring->data + offset;
-	if (ring->joined_size < len) {
-		uint8_t *joined = realloc(ring->joined, len);
-
-		if (!joined)
-			return NULL;
-		ring->joined = joined;
-		ring->joined_size = len;
-	}
 	memcpy(ring->joined, ring->data + offset, first);
 	memcpy(ring->joined + first, ring->data, len - first);
 	return ring->joined;
@@ -127,8 +123,8 @@ static bool count_lost(struct rings *rings, struct ring *ring)
 	return true;
 }
 
-/* Decodes the next record that matters. 1, 0 at the end, -ENOMEM. */
-static int ring_peek(struct rings *rings, struct ring *ring)
+/* Decodes the next record that matters; false at the end. */
+static bool ring_peek(struct rings *rings, struct ring *ring)
 {
 	while (ring->pos != ring->end) {
 		struct perf_event_header header = {};
@@ -143,31 +139,29 @@ static int ring_peek(struct rings *rings, struct ring *ring)
 		    header.size > left) {
 			ring->next_len = left;
 			set_malformed(rings, ring);
-			return 1;
+			return true;
 		}
 		const uint8_t *data = ring_bytes(ring, rings->data_size, ring->pos, header.size);
 
-		if (!data)
-			return -ENOMEM;
 		int r = record_decode(data, header.size, ring->cpu, &ring->next);
 
 		ring->next_len = header.size;
 		if (r < 0) {
 			set_malformed(rings, ring);
-			return 1;
+			return true;
 		}
 		if (r > 0 && ring->next.time > rings->cutoff && ring->left_at != ring->pos) {
 			ring->left_at = ring->pos;
-			return 0;
+			return false;
 		}
 		if (r > 0)
 			ring->last_time = ring->next.time;
 		if (r > 0 && (ring->next.kind != RECORD_LOST || count_lost(rings, ring)))
-			return 1;
+			return true;
 		ring->pos += header.size;
 	}
 	ring_release(ring);
-	return 0;
+	return false;
 }
 
 /*
@@ -221,7 +215,7 @@ static void take_lost(struct rings *rings, struct ring *ring, rings_take_fn *tak
 }
 
 /* Gives away the oldest record of all rings. They are few, so a scan beats a heap. */
-static int take_oldest(struct rings *rings, size_t *active, rings_take_fn *take, void *arg)
+static void take_oldest(struct rings *rings, size_t *active, rings_take_fn *take, void *arg)
 {
 	size_t oldest = 0;
 
@@ -234,39 +228,32 @@ static int take_oldest(struct rings *rings, size_t *active, rings_take_fn *take,
 	rings->stats.records++;
 	ring->pos += ring->next_len;
 	ring_release(ring);
-	int r = ring_peek(rings, ring);
-
-	if (r == 0) {
-		(*active)--;
-		memmove(&rings->active[oldest], &rings->active[oldest + 1],
-			(*active - oldest) * sizeof(rings->active[0]));
-	}
-	return r;
+	if (ring_peek(rings, ring))
+		return;
+	(*active)--;
+	memmove(&rings->active[oldest], &rings->active[oldest + 1],
+		(*active - oldest) * sizeof(rings->active[0]));
 }
 
-/* Takes all that lies in the rings that were found to have something. 0 or -ENOMEM. */
-static int take_all(struct rings *rings, size_t found, rings_take_fn *take, void *arg)
+/* Takes all that lies in the rings that were found to have something. */
+static void take_all(struct rings *rings, size_t found, rings_take_fn *take, void *arg)
 {
 	size_t active = 0;
-	int r = 0;
 
-	for (size_t i = 0; i < found && r >= 0; i++) {
-		r = ring_peek(rings, rings->active[i]);
-		if (r > 0)
+	for (size_t i = 0; i < found; i++)
+		if (ring_peek(rings, rings->active[i]))
 			rings->active[active++] = rings->active[i];
-	}
-	while (active && r >= 0)
-		r = take_oldest(rings, &active, take, arg);
-	return MIN(r, 0);
+	while (active)
+		take_oldest(rings, &active, take, arg);
 }
 
-int rings_drain(struct rings *rings, rings_take_fn *take, void *arg)
+size_t rings_drain(struct rings *rings, rings_take_fn *take, void *arg)
 {
 	unsigned int count = atomic_load_explicit(&rings->count, memory_order_relaxed);
 	uint64_t before = rings->stats.records;
 	size_t found = find_active(rings);
-	int r = take_all(rings, found, take, arg);
 
+	take_all(rings, found, take, arg);
 	for (unsigned int i = 0; i < count && found; i++) {
 		struct ring *ring = &rings->slots[i];
 
@@ -276,7 +263,33 @@ int rings_drain(struct rings *rings, rings_take_fn *take, void *arg)
 		ring->crowded = false;
 		ring_release(ring);
 	}
-	return r < 0 ? r : (int)(rings->stats.records - before);
+	return rings->stats.records - before;
+}
+
+/* How much was given back to the kernel since the rings were made. */
+static uint64_t bytes_taken(const struct rings *rings)
+{
+	unsigned int count = atomic_load_explicit(&rings->count, memory_order_acquire);
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		sum += ring_tail(&rings->slots[i]);
+	return sum;
+}
+
+bool rings_follow(const struct rings *rings, rings_follow_fn *drain, void *arg)
+{
+	unsigned int in_vain = 0;
+
+	do {
+		uint64_t before = bytes_taken(rings);
+
+		drain(arg);
+		if (!rings_pending(rings))
+			return true;
+		in_vain = bytes_taken(rings) == before ? in_vain + 1 : 0;
+	} while (in_vain < MAX_IN_VAIN);
+	return false;
 }
 
 void rings_stats(const struct rings *rings, struct rings_stats *ret)

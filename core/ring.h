@@ -109,10 +109,18 @@ bool rings_pending(const struct rings *rings);
 /*
  * Hands all records that are there to take, oldest first; the record and its strings are valid
  * within that call only. Records that are written while this runs stay for the next drain. Returns
- * how many were handed out, -ENOMEM.
+ * how many were handed out.
  */
 typedef void rings_take_fn(const struct record *record, void *arg);
-int rings_drain(struct rings *rings, rings_take_fn *take, void *arg);
+size_t rings_drain(struct rings *rings, rings_take_fn *take, void *arg);
+
+/*
+ * Calls drain, which is to drain the rings, until nothing is pending. False: call after call it
+ * took nothing of what is pending. That would be a fault; but whoever follows the rings is
+ * real-time, and must not spin on one.
+ */
+typedef void rings_follow_fn(void *arg);
+bool rings_follow(const struct rings *rings, rings_follow_fn *drain, void *arg);
 
 /*
  * Opens a ring for a CPU that has come online, if it has none that works. Returns 0 if there was

@@ -90,9 +90,12 @@ static int slot_init(struct rings *rings, unsigned int cpu, int fd)
 	unsigned int count = atomic_load_explicit(&rings->count, memory_order_relaxed);
 	struct ring *ring = &rings->slots[count];
 	_cleanup_fd_ int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	_cleanup_free_ uint8_t *joined = malloc(RING_RECORD_MAX);
 
 	if (epoll_fd < 0)
 		return -errno;
+	if (!joined)
+		return -ENOMEM;
 	void *map = mmap(NULL, ring_map_size(rings), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (map == MAP_FAILED)
@@ -113,6 +116,8 @@ static int slot_init(struct rings *rings, unsigned int cpu, int fd)
 		.cpu = cpu,
 		.fd = fd,
 		.epoll_fd = take_fd(&epoll_fd),
+		.left_at = UINT64_MAX,
+		.joined = take_ptr(joined),
 	};
 	atomic_store_explicit(&rings->count, count + 1, memory_order_release);
 	return 0;

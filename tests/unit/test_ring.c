@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Records decoded, and rings of plain memory drained: merged by time, losses told once. */
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -398,6 +399,9 @@ static void fake_open(struct fake *fake, unsigned int count)
 		rings->slots[i].data = (uint8_t *)map + page_size();
 		rings->slots[i].cpu = i;
 		rings->slots[i].fd = fake->lost_pipe[0];
+		rings->slots[i].left_at = UINT64_MAX;
+		rings->slots[i].joined = malloc(RING_RECORD_MAX);
+		assert_non_null(rings->slots[i].joined);
 	}
 	rings->count = count;
 	fake->rings = rings;
@@ -638,6 +642,65 @@ static void test_malformed_in_ring(void **state)
 	free(b);
 }
 
+struct follower {
+	struct fake *fake;
+	unsigned int calls;
+	unsigned int idle;   /* calls that are to take nothing */
+	unsigned int refill; /* calls that find another record afterwards */
+	struct builder *b;
+	struct seen seen;
+};
+
+static void follow(void *arg)
+{
+	struct follower *follower = arg;
+
+	follower->calls++;
+	if (follower->idle) {
+		follower->idle--;
+		return;
+	}
+	rings_drain(follower->fake->rings, see, &follower->seen);
+	if (follower->refill) {
+		follower->refill--;
+		assert_true(fake_write(follower->fake, 0, follower->b));
+	}
+}
+
+/* Who follows the rings goes on as long as they move, and gives up when they do not. */
+static void test_follow(void **state)
+{
+	struct builder *b = malloc(sizeof(*b));
+	struct fake fake;
+	struct follower moving = {.fake = &fake, .b = b, .refill = 1000};
+	struct follower slow = {.fake = &fake, .b = b, .idle = 3};
+	struct follower stuck = {.fake = &fake, .b = b, .idle = UINT_MAX};
+
+	assert_non_null(b);
+	fake_open(&fake, 2);
+	build_bpf(b, 1, 1, 1);
+	assert_true(fake_write(&fake, 0, b));
+	assert_true(rings_follow(fake.rings, follow, &moving));
+	assert_int_equal(moving.calls, 1001);
+	assert_int_equal(moving.seen.count, 1001);
+
+	/* One from the future is left once. */
+	build_bpf(b, 1, 1, UINT64_MAX);
+	assert_true(fake_write(&fake, 1, b));
+	assert_true(rings_follow(fake.rings, follow, &slow));
+	assert_int_equal(slow.calls, 5);
+	assert_int_equal(slow.seen.count, 1);
+
+	assert_true(fake_write(&fake, 1, b));
+	assert_false(rings_follow(fake.rings, follow, &stuck));
+	assert_in_range(stuck.calls, 2, 16);
+	assert_true(rings_pending(fake.rings));
+	stuck.idle = 0;
+	assert_true(rings_follow(fake.rings, follow, &stuck));
+	fake_close(&fake);
+	free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -647,6 +710,7 @@ int main(void)
 		cmocka_unit_test(test_other_kinds),	 cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_wrap_around),	 cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_losses_told_once), cmocka_unit_test(test_malformed_in_ring),
+		cmocka_unit_test(test_follow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
