@@ -12,6 +12,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/heap.h"
+
 #define FIRST_BUCKETS 256
 
 struct entry {
@@ -191,7 +193,7 @@ void blob_retain(struct blob *blob)
 	LOCKED(&pool->lock);
 
 	if (blob_entry(blob)->retained++ == 0)
-		pool->retained_bytes += blob->len;
+		pool->retained_bytes += heap_bytes(sizeof(struct entry) + blob->len);
 }
 
 void blob_release(struct blob *blob)
@@ -200,7 +202,7 @@ void blob_release(struct blob *blob)
 	LOCKED(&pool->lock);
 
 	if (--blob_entry(blob)->retained == 0)
-		pool->retained_bytes -= blob->len;
+		pool->retained_bytes -= heap_bytes(sizeof(struct entry) + blob->len);
 }
 
 size_t blob_pool_bytes(const struct blob_pool *pool)

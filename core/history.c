@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/heap.h"
+
 struct entry {
 	struct symbol symbol; /* name and module lie behind the entry */
 	uint64_t removed;
@@ -200,16 +202,21 @@ static int get_site(struct history *history, uint64_t addr, struct site **ret)
 		site->reach = addr;
 		site->priority = next_random(history);
 		history->root = insert_site(history->root, site);
-		history->bytes += sizeof(*site);
+		history->bytes += heap_bytes(sizeof(*site));
 	}
 	*ret = site;
 	return 0;
 }
 
+static size_t visits_bytes(size_t room)
+{
+	return room ? heap_bytes(room * sizeof(struct visit)) : 0;
+}
+
 static void drop_site(struct history *history, struct site *site)
 {
 	history->root = remove_site(history->root, site);
-	history->bytes -= sizeof(*site) + site->room * sizeof(site->base[0]);
+	history->bytes -= heap_bytes(sizeof(*site)) + visits_bytes(site->room);
 	free(site->base);
 	free(site);
 }
@@ -232,7 +239,7 @@ static int reserve_visit(struct history *history, struct site *site)
 
 	if (!base)
 		return -ENOMEM;
-	history->bytes += (room - site->room) * sizeof(*base);
+	history->bytes += visits_bytes(room) - visits_bytes(site->room);
 	site->base = base;
 	site->visits = base + before;
 	site->room = room;
@@ -337,7 +344,7 @@ static int new_entry(const struct symbol *symbol, uint64_t removed, struct entry
 
 	if (!entry)
 		return -ENOMEM;
-	*entry = (struct entry){.symbol = *symbol, .removed = removed, .bytes = bytes};
+	*entry = (struct entry){.symbol = *symbol, .removed = removed, .bytes = heap_bytes(bytes)};
 	entry->symbol.name = memcpy(entry->strings, symbol->name, name_len);
 	if (symbol->module)
 		entry->symbol.module =

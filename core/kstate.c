@@ -93,6 +93,9 @@ uint64_t kstate_expire(struct kstate *state, uint64_t now, uint64_t retain_ns,
 	struct prog *oldest;
 	uint64_t due = UINT64_MAX;
 
+	/* A time that the clock never reaches is for ever. */
+	retain_ns = MIN(retain_ns, UINT64_MAX - now);
+
 	while ((oldest = progset_oldest_retained(state->programs))) {
 		uint64_t unloaded = atomic_load(&oldest->unloaded_mono);
 		size_t bytes =

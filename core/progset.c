@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "core/heap.h"
 #include "core/text.h"
 
 struct slot;
@@ -294,16 +295,33 @@ static void free_slot(struct progset *set, struct slot *slot)
 	free(slot);
 }
 
-static size_t bytes_beside_blobs(const struct prog *prog)
+static size_t string_bytes(const char *string)
 {
-	size_t bytes = sizeof(struct slot) + sizeof(*prog) +
-		       prog->func_count * (sizeof(prog->funcs[0]) + sizeof(struct member)) +
-		       prog->map_count * sizeof(prog->maps[0]);
+	return string ? heap_bytes(strlen(string) + 1) : 0;
+}
 
-	for (size_t i = 0; i < prog->func_count; i++) {
-		bytes += prog->funcs[i].symbol ? strlen(prog->funcs[i].symbol) + 1 : 0;
-		bytes += prog->funcs[i].name ? strlen(prog->funcs[i].name) + 1 : 0;
-	}
+/*
+ * All that goes when the program does: small programs are mostly this. Tags and names count in
+ * full, though several programs may share them.
+ */
+static size_t bytes_beside_blobs(const struct slot *slot)
+{
+	/* A key and two links, as tsearch() has them. */
+	const size_t tree_node = heap_bytes(3 * sizeof(void *));
+	const struct prog *prog = slot->prog;
+	size_t bytes = heap_bytes(sizeof(*slot)) + tree_node + heap_bytes(sizeof(*prog)) +
+		       string_bytes(prog->name) + string_bytes(prog->attach_target) +
+		       heap_bytes((prog->func_count + 1) * sizeof(slot->members[0])) +
+		       slot->member_count * (heap_bytes(sizeof(struct tag)) + tree_node) +
+		       heap_bytes(sizeof(*slot->name)) + string_bytes(slot->name->file_name) +
+		       tree_node;
+
+	if (prog->func_count)
+		bytes += heap_bytes(prog->func_count * sizeof(prog->funcs[0]));
+	if (prog->map_count)
+		bytes += heap_bytes(prog->map_count * sizeof(prog->maps[0]));
+	for (size_t i = 0; i < prog->func_count; i++)
+		bytes += string_bytes(prog->funcs[i].symbol) + string_bytes(prog->funcs[i].name);
 	return bytes;
 }
 
@@ -317,7 +335,6 @@ int progset_add(struct progset *set, struct prog *prog)
 		return -ENOMEM;
 	slot->id = prog->id;
 	slot->prog = prog_ref(prog);
-	slot->own_bytes = bytes_beside_blobs(prog);
 	slot->members = calloc(prog->func_count + 1, sizeof(slot->members[0]));
 	int r = slot->members ? join_tag(set, slot, prog->tag) : -ENOMEM;
 
@@ -331,6 +348,7 @@ int progset_add(struct progset *set, struct prog *prog)
 		free_slot(set, slot);
 		return r;
 	}
+	slot->own_bytes = bytes_beside_blobs(slot);
 	set->loaded_count++;
 	return 0;
 }

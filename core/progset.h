@@ -38,7 +38,7 @@ int progset_remove(struct progset *set, uint32_t id);
 
 /* The retained program that was unloaded first, not referenced; NULL if none is retained. */
 struct prog *progset_oldest_retained(const struct progset *set);
-/* Bytes that retained programs hold, equal contents counted once. */
+/* Bytes of the heap that retained programs hold, equal contents counted once. */
 size_t progset_retained_bytes(const struct progset *set);
 size_t progset_loaded(const struct progset *set);
 size_t progset_retained(const struct progset *set);

@@ -249,6 +249,13 @@ static void test_expiry(void **state)
 		    bytes / 2);
 	assert_null(progset_find(f.state.programs, 70));
 	assert_non_null(progset_find(f.state.programs, 100));
+	/* For ever: nothing goes, and no timer is due in the past. */
+	size_t held = progset_retained(f.state.programs);
+
+	due = kstate_expire(&f.state, 100501, UINT64_MAX, SIZE_MAX);
+	assert_true(due > 100501);
+	assert_int_equal(progset_retained(f.state.programs), held);
+
 	kstate_expire(&f.state, 100501, 50000, 0);
 	assert_int_equal(progset_retained(f.state.programs), 0);
 	assert_int_equal(history_count(f.state.history), 0);

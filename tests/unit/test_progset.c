@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which program stands for a tag, against a plain model that sorts. */
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,10 +135,43 @@ static void test_standing(void **state)
 	}
 }
 
+/* What retention counts is what the heap holds: small programs are mostly overhead. */
+static void test_retained_bytes(void **state)
+{
+	enum { MANY = 2000 };
+	size_t before = mallinfo2().uordblks;
+
+	if (!before)
+		skip(); /* a sanitizer's heap does not tell */
+	for (uint32_t id = 1; id <= MANY; id++) {
+		uint8_t tag[BPF_TAG_SIZE] = {};
+		struct prog_func *funcs = calloc(1, sizeof(*funcs));
+		struct prog *prog;
+
+		assert_non_null(funcs);
+		memcpy(tag, &id, sizeof(id));
+		memcpy(funcs->tag, tag, sizeof(tag));
+		assert_true(asprintf(&funcs->symbol, "bpf_prog_00000000%08x_many", id) > 0);
+		assert_int_equal(prog_from_records(id, tag, funcs, 1, 0, &prog), 0);
+		assert_int_equal(blob_intern(pool, &id, sizeof(id), &prog->jited), 0);
+		assert_int_equal(progset_add(set, prog), 0);
+		prog_unref(prog);
+	}
+	assert_int_equal(progset_retained_bytes(set), 0);
+	for (uint32_t id = 1; id <= MANY; id++)
+		progset_unload(set, id, id, id);
+	assert_in_range(progset_retained_bytes(set), (mallinfo2().uordblks - before) * 85 / 100,
+			(mallinfo2().uordblks - before) * 125 / 100);
+	for (uint32_t id = 1; id <= MANY; id++)
+		assert_int_equal(progset_remove(set, id), 0);
+	assert_int_equal(progset_retained_bytes(set), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_standing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_retained_bytes, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
