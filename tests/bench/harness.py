@@ -8,8 +8,8 @@ A row is one function, in one of the rows_*.py beside this file:
         ...
         return Figure(ratio, 'what the two sides took')
 
-It is run with a Bench, and returns a Figure, or None where the machine lacks what it takes (it
-calls bench.lacks() with the reason). Both sides of a ratio are measured in the same run, in turns
+It is run with a Bench, and returns a Figure; where the machine lacks what it takes, it calls
+bench.lacks() with the reason. Both sides of a ratio are measured in the same run, in turns
 where that is possible, and are medians.
 """
 import contextlib
@@ -132,7 +132,9 @@ class Bench:
     def __init__(self, build, size):
         self.build = build
         self.size = size
+        self.measured = {}
         self.stack = contextlib.ExitStack()
+        self.shared = self.stack.enter_context(contextlib.ExitStack())
         self.scratch = self.stack.enter_context(tempfile.TemporaryDirectory(prefix='ksymfs-bench-'))
 
     def __enter__(self):
@@ -183,7 +185,24 @@ class Bench:
     @functools.cached_property
     def mount(self):
         """The mount of all rows that need no other."""
-        return self.stack.enter_context(self.mounted())
+        return self.shared.enter_context(self.mounted())
+
+    def unmount(self):
+        """For rows that another daemon would disturb."""
+        self.shared.close()
+        self.__dict__.pop('mount', None)
+
+    def once(self, measure):
+        """What this function says of this machine, which several rows show a part of."""
+        if measure not in self.measured:
+            try:
+                self.measured[measure] = measure(self), None
+            except Lacking as lacking:
+                self.measured[measure] = None, lacking
+        value, lacking = self.measured[measure]
+        if lacking:
+            raise lacking
+        return value
 
     def time(self, timer, rounds, *sides):
         """The median of each side, in seconds, from tests/bench/timer.c."""
