@@ -77,8 +77,8 @@ static int step_open(struct pin *pin)
 
 	pin->pidfd = syscall(SYS_pidfd_open, pin->pid, 0);
 	if (pin->pidfd < 0)
-		/* A thread that leads no process has a pid that is none. */
-		return errno == ENOENT ? -ESRCH : -errno;
+		/* Of a thread that leads no process, or that is being reaped. */
+		return errno == ENOENT || errno == EINVAL ? -ESRCH : -errno;
 	snprintf(path, sizeof(path), "/proc/%d", pin->pid);
 	pin->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (pin->proc_fd < 0)

@@ -67,8 +67,10 @@ int root_open(int proc_fd, const struct root_policy *policy, struct root **ret)
 		return -errno;
 	_cleanup_fd_ int mountinfo_fd = openat(proc_fd, "mountinfo", O_RDONLY | O_CLOEXEC);
 
+	/* Of one who is about to be gone: that is how the kernel says that there is no namespace.
+	 */
 	if (mountinfo_fd < 0)
-		return -errno;
+		return errno == EINVAL ? -ESRCH : -errno;
 	struct stat ns;
 	struct statx stx;
 
