@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """BPF programs that are gone soon: what of them is captured, remembered and told."""
 import contextlib
-import json
 import os
 import re
 import subprocess
@@ -69,21 +68,17 @@ def alive_busy(bench):
 
 def captured_by_perf(bench, alive_us, around=contextlib.nullcontext):
     """perf alone, without ksymfs beside it: what a second reader holds lives longer for the first."""
-    bench.needs('perf', 'bpftool')
+    bench.needs('perf')
     bench.unmount()
     count = bench.pick(50, 500)
     data = os.path.join(bench.scratch, 'perf.data')
-    known = json.loads(subprocess.run(['bpftool', '-j', 'prog', 'list'], check=True,
-                                      capture_output=True).stdout)
-    last = max((program['id'] for program in known), default=0)
     with around():
         subprocess.run(['perf', 'record', '-q', '-a', '-e', 'cpu-clock', '-F', '10', '-o', data,
-                        '--', bench.tool('loader'), str(count), str(alive_us), 'perf'],
+                        '--', bench.tool('loader'), str(count), str(alive_us), 'forperf'],
                        check=True, capture_output=True)
     header = subprocess.run(['perf', 'report', '--header-only', '-I', '-i', data], check=True,
                             capture_output=True, text=True).stdout
-    ids = {int(word) for word in re.findall(r'bpf_prog_info of id (\d+)', header)}
-    got = sum(number > last for number in ids)
+    got = len(re.findall(r'^# bpf_prog_info \d+: bpf_prog_[0-9a-f]{16}_forperf', header, re.M))
     return Figure(100 * got / count, f'{got} of {count} loads')
 
 
