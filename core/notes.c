@@ -172,6 +172,7 @@ static enum note_fault place(const struct reader *reader, uint64_t base, struct 
 	    (site->semaphore && !adjust(reader, delta, &site->semaphore)))
 		return NOTE_OVERFLOW;
 	site->has_pc = true;
+	site->has_semaphore_offset = !site->semaphore;
 	enum note_fault fault = reader->no_code ? NOTE_LOCATION
 						: locate(reader, site->pc, 1, PF_X, 0,
 							 NOTE_LOCATION, &site->offset);
@@ -184,8 +185,8 @@ static enum note_fault place(const struct reader *reader, uint64_t base, struct 
 			       &site->semaphore_offset);
 		if (fault)
 			return fault;
+		site->has_semaphore_offset = true;
 	}
-	site->has_semaphore_offset = true;
 	/* The kernel counts in aligned 16-bit words only (uprobe_register(), ref_ctr_offset). */
 	return site->semaphore_offset & 1 ? NOTE_SEMAPHORE : NOTE_VALID;
 }

@@ -19,8 +19,6 @@ struct offload_job {
 	unsigned int refs; /* the asker's and a thread's each */
 	const struct offload_work *work;
 	void *arg;
-	size_t count;
-	bool *done;
 
 	size_t next; /* the step to be done next */
 	bool finished;
@@ -117,7 +115,6 @@ static void drop_job(struct offload_job *job)
 	pthread_mutex_unlock(&offload->lock);
 	job->work->release(job->arg);
 	pthread_cond_destroy(&job->changed);
-	free(job->done);
 	free(job);
 	pthread_mutex_lock(&offload->lock);
 }
@@ -151,12 +148,17 @@ static void forget_hung(struct offload *offload, uint64_t key)
 	}
 }
 
+static size_t count_steps(const struct offload_job *job)
+{
+	return job->work->count ? job->work->count(job->arg) : 1;
+}
+
 /* Does the steps of a job until its end, or until this thread was left behind: true, then. */
 static bool run_job(struct offload *offload, struct offload_job *job)
 {
 	unsigned int generation = job->generation;
 
-	while (job->next < job->count) {
+	while (job->next < count_steps(job)) {
 		size_t index = job->next++;
 		uint64_t key = job->work->key(job->arg, index);
 
@@ -174,7 +176,7 @@ static bool run_job(struct offload *offload, struct offload_job *job)
 			return true;
 		}
 		job->running = false;
-		job->done[index] = true;
+		job->work->done(job->arg, index);
 	}
 	job->finished = true;
 	pthread_cond_signal(&job->changed);
@@ -295,35 +297,29 @@ static void wait_for(struct offload *offload, struct offload_job *job)
 }
 
 static int create_job(struct offload *offload, const struct offload_work *work, void *arg,
-		      size_t count, struct offload_job **ret)
+		      struct offload_job **ret)
 {
 	_cleanup_free_ struct offload_job *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return -ENOMEM;
-	job->done = calloc(MAX(count, (size_t)1), sizeof(*job->done));
-	if (!job->done)
-		return -ENOMEM;
 	int r = init_cond(&job->changed);
 
-	if (r < 0) {
-		free(job->done);
+	if (r < 0)
 		return r;
-	}
 	job->offload = offload;
 	job->refs = 1;
 	job->work = work;
 	job->arg = arg;
-	job->count = count;
 	*ret = take_ptr(job);
 	return 0;
 }
 
-int offload_run(struct offload *offload, const struct offload_work *work, void *arg, size_t count,
+int offload_run(struct offload *offload, const struct offload_work *work, void *arg,
 		struct offload_job **ret)
 {
 	struct offload_job *job;
-	int r = create_job(offload, work, arg, count, &job);
+	int r = create_job(offload, work, arg, &job);
 
 	if (r < 0) {
 		work->release(arg);
@@ -340,11 +336,6 @@ int offload_run(struct offload *offload, const struct offload_work *work, void *
 	else
 		*ret = job;
 	return r;
-}
-
-bool offload_done(const struct offload_job *job, size_t index)
-{
-	return job->done[index];
 }
 
 void offload_counts(struct offload *offload, unsigned int *ret_hung, uint64_t *ret_given_up)

@@ -10,7 +10,8 @@
  * same key are given up at once, so that a dead server costs one thread and one wait.
  *
  * Threads are made when there is work, and idle ones sleep without waking up. Lock order: the
- * offload's lock is not held while a step runs, and is taken with no other lock inside it.
+ * offload's lock is not held while a step runs; it is held for count(), key() and done(), which
+ * take no lock.
  */
 #ifndef CORE_OFFLOAD_H
 #define CORE_OFFLOAD_H
@@ -24,8 +25,16 @@
 struct offload;
 
 struct offload_work {
+	/* How many steps there are. Asked again after each, so that one can make others. NULL: 1.
+	 */
+	size_t (*count)(void *arg);
 	/* Does step `index`. It owns what it writes until it returns. */
 	void (*step)(void *arg, size_t index);
+	/*
+	 * Called right after a step that came to its end in time, before the next one: what it
+	 * wrote may be looked at from here on. What the others write, never.
+	 */
+	void (*done)(void *arg, size_t index);
 	/* What the step could hang on: a device, a process. */
 	uint64_t (*key)(void *arg, size_t index);
 	/* Called once, on any thread, when neither the asker nor a step uses arg any more. */
@@ -41,15 +50,13 @@ void offload_destroy(struct offload *offload);
 DEFINE_CLEANUP(offload, struct offload *, offload_destroy)
 
 /*
- * Does the steps [0, count) in order and waits for them, as far as they come to an end. The job
- * says which did: what the others write must not be looked at. arg is the job's from here on, also
- * on failure, and is there until offload_drop() at least. -ENOMEM; -EAGAIN when too many threads
- * hang already or none could be had.
+ * Does the steps in order and waits for them, as far as they come to an end. arg is the job's from
+ * here on, also on failure, and is there until offload_drop() at least. -ENOMEM; -EAGAIN when too
+ * many threads hang already or none could be had.
  */
 struct offload_job;
-int offload_run(struct offload *offload, const struct offload_work *work, void *arg, size_t count,
+int offload_run(struct offload *offload, const struct offload_work *work, void *arg,
 		struct offload_job **ret);
-bool offload_done(const struct offload_job *job, size_t index);
 /* Gives the job back, in a thread that holds no lock. NULL is fine. */
 void offload_drop(struct offload_job *job);
 DEFINE_CLEANUP(offload_job, struct offload_job *, offload_drop)

@@ -2,10 +2,10 @@
 /*
  * Scans: from processes to files with notes.
  *
- * In two rounds, for whatever is read of another process can hang. First the maps of each process,
- * a step each. Their mappings are then put together by device, inode and path, over all processes,
- * so that a library that all of them map is one file. Then each file, a step each: open, ask the
- * cache for its notes, and find out how to name it.
+ * In steps of an offload's job, for whatever is read of another process can hang. First the maps of
+ * each process, a step each. Then, in one step, their mappings are put together by device, inode
+ * and path, over all processes, so that a library that all of them map is one file. Then each file,
+ * a step each: open, ask the cache for its notes, and find out how to name it.
  *
  * The path is part of what tells files apart because device and inode in maps are not always
  * enough: subvolumes of btrfs share a device there and have inode numbers of their own. What stat()
@@ -218,30 +218,12 @@ void usdt_scan_destroy(struct usdt_scan *scan)
 		unref_scan(scan);
 }
 
-static void read_maps(void *arg, size_t index)
+static void read_maps(struct usdt_process *process)
 {
-	struct usdt_scan *scan = arg;
-	struct usdt_process *process = &scan->processes[index];
-
 	if (process->source.ops->maps(process->source.data, &process->text) < 0 ||
 	    process->text.failed)
 		return;
 	maps_parse(process->text.data, process->text.len, &process->maps);
-}
-
-/* Keys of processes and of devices are not to be taken for each other. */
-static uint64_t process_key(void *arg, size_t index)
-{
-	struct usdt_scan *scan = arg;
-
-	return scan->processes[index].source.key | UINT64_C(1) << 63;
-}
-
-static uint64_t file_key(void *arg, size_t index)
-{
-	struct usdt_scan *scan = arg;
-
-	return scan->files[index].places[0].mapping->dev & ~(UINT64_C(1) << 63);
 }
 
 static bool ends_deleted(const struct mapping *mapping)
@@ -322,33 +304,11 @@ static int open_place(struct usdt_scan *scan, struct usdt_file *file,
 	return file->path ? 0 : -ENOMEM;
 }
 
-static void open_file(void *arg, size_t index)
+static void open_file(struct usdt_scan *scan, struct usdt_file *file)
 {
-	struct usdt_scan *scan = arg;
-	struct usdt_file *file = &scan->files[index];
-
 	for (unsigned int i = 0; i < file->place_count; i++)
 		if (open_place(scan, file, &file->places[i]) == 0)
 			return;
-}
-
-/* Does the steps of a round. *ret must be dropped; -errno: nothing was done. */
-static int run_round(struct usdt_scan *scan, const struct offload_work *work, size_t count,
-		     struct offload_job **ret)
-{
-	atomic_fetch_add(&scan->refs, 1);
-	return offload_run(scan->offload, work, scan, count, ret);
-}
-
-static int read_all_maps(struct usdt_scan *scan)
-{
-	static const struct offload_work work = {read_maps, process_key, unref_scan};
-	CLEANUP(offload_job_cleanup) struct offload_job *job = NULL;
-	int r = run_round(scan, &work, scan->process_count, &job);
-
-	for (size_t i = 0; i < scan->process_count && r >= 0; i++)
-		scan->processes[i].ready = offload_done(job, i) && scan->processes[i].maps.count;
-	return r;
 }
 
 static bool same_mapped(const struct mapping *a, const struct mapping *b)
@@ -442,16 +402,66 @@ static int find_files_of(struct usdt_scan *scan, size_t process, struct file_tab
 	return 0;
 }
 
-static int find_files(struct usdt_scan *scan)
+static void find_files(struct usdt_scan *scan)
 {
 	struct file_table table = {};
-	int r = 0;
 
-	for (size_t i = 0; i < scan->process_count && r >= 0; i++)
+	for (size_t i = 0; i < scan->process_count && scan->error >= 0; i++)
 		if (scan->processes[i].ready)
-			r = find_files_of(scan, i, &table);
+			scan->error = find_files_of(scan, i, &table);
 	free(table.slots);
-	return r;
+}
+
+/* The steps: a process each, then find_files(), then a file each. */
+static size_t count_steps(void *arg)
+{
+	struct usdt_scan *scan = arg;
+
+	return scan->process_count + 1 + (scan->files_found ? scan->file_count : 0);
+}
+
+static void step(void *arg, size_t index)
+{
+	struct usdt_scan *scan = arg;
+	size_t count = scan->process_count;
+
+	if (index < count)
+		read_maps(&scan->processes[index]);
+	else if (index == count)
+		find_files(scan);
+	else
+		open_file(scan, &scan->files[index - count - 1]);
+}
+
+static void step_done(void *arg, size_t index)
+{
+	struct usdt_scan *scan = arg;
+	size_t count = scan->process_count;
+
+	if (index < count)
+		scan->processes[index].ready = scan->processes[index].maps.count > 0;
+	else if (index == count)
+		scan->files_found = true;
+	else
+		scan->files[index - count - 1].ready = scan->files[index - count - 1].path != NULL;
+}
+
+/* Processes, devices and what cannot hang are not to be taken for each other. */
+static uint64_t process_key(const struct usdt_scan *scan, size_t index)
+{
+	return scan->processes[index].source.key | UINT64_C(1) << 63;
+}
+
+static uint64_t step_key(void *arg, size_t index)
+{
+	struct usdt_scan *scan = arg;
+	size_t count = scan->process_count;
+
+	if (index < count)
+		return process_key(scan, index);
+	if (index == count)
+		return UINT64_MAX;
+	return scan->files[index - count - 1].places[0].mapping->dev & ~(UINT64_C(1) << 63);
 }
 
 static int compare_files(const void *a, const void *b)
@@ -486,21 +496,6 @@ static int drop_doubles(struct usdt_scan *scan)
 	return 0;
 }
 
-static int open_files(struct usdt_scan *scan)
-{
-	static const struct offload_work work = {open_file, file_key, unref_scan};
-	CLEANUP(offload_job_cleanup) struct offload_job *job = NULL;
-	int r = run_round(scan, &work, scan->file_count, &job);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < scan->file_count; i++) {
-		scan->files[i].opened = offload_done(job, i);
-		scan->files[i].ready = scan->files[i].opened && scan->files[i].path;
-	}
-	return drop_doubles(scan);
-}
-
 /* Takes the sources over. */
 static int create_scan(struct usdt *usdt, dev_t own_dev, const struct usdt_source *sources,
 		       size_t count, struct usdt_scan **ret)
@@ -531,20 +526,29 @@ static int create_scan(struct usdt *usdt, dev_t own_dev, const struct usdt_sourc
 int usdt_scan_create(struct usdt *usdt, dev_t own_dev, const struct usdt_source *sources,
 		     size_t count, struct usdt_scan **ret)
 {
+	static const struct offload_work work = {
+		.count = count_steps,
+		.step = step,
+		.done = step_done,
+		.key = step_key,
+		.release = unref_scan,
+	};
+	CLEANUP(offload_job_cleanup) struct offload_job *job = NULL;
 	_cleanup_usdt_scan_ struct usdt_scan *scan = NULL;
 	int r = create_scan(usdt, own_dev, sources, count, &scan);
 
 	if (r < 0)
 		return r;
-	r = read_all_maps(scan);
+	atomic_fetch_add(&scan->refs, 1);
+	r = offload_run(scan->offload, &work, scan, &job);
 	if (r < 0)
 		return r;
 	if (count == 1 && !scan->processes[0].ready)
 		return -ESRCH;
-	r = find_files(scan);
-	if (r < 0)
-		return r;
-	r = open_files(scan);
+	/* A step that took too long for no reason that it could have: the machine is beyond use. */
+	if (!scan->files_found)
+		return -EAGAIN;
+	r = scan->error < 0 ? scan->error : drop_doubles(scan);
 	if (r < 0)
 		return r;
 	*ret = take_ptr(scan);
@@ -558,7 +562,15 @@ struct memory_read {
 	uint64_t *addrs;
 	uint16_t *values;
 	bool *known;
+	bool done;
 };
+
+static void memory_done(void *arg, size_t index)
+{
+	struct memory_read *read = arg;
+
+	read->done = true;
+}
 
 static void memory_step(void *arg, size_t index)
 {
@@ -596,7 +608,12 @@ static void memory_release(void *arg)
 int usdt_read_memory(struct usdt_scan *scan, size_t process, const uint64_t *addrs, size_t count,
 		     uint16_t *values, bool *known)
 {
-	static const struct offload_work work = {memory_step, memory_key, memory_release};
+	static const struct offload_work work = {
+		.step = memory_step,
+		.done = memory_done,
+		.key = memory_key,
+		.release = memory_release,
+	};
 	CLEANUP(offload_job_cleanup) struct offload_job *job = NULL;
 	struct memory_read *read = calloc(1, sizeof(*read));
 
@@ -615,11 +632,11 @@ int usdt_read_memory(struct usdt_scan *scan, size_t process, const uint64_t *add
 	}
 	memcpy(read->addrs, addrs, count * sizeof(*addrs));
 	memset(known, 0, count * sizeof(*known));
-	int r = offload_run(scan->offload, &work, read, 1, &job);
+	int r = offload_run(scan->offload, &work, read, &job);
 
 	if (r < 0)
 		return r;
-	if (offload_done(job, 0)) {
+	if (read->done) {
 		memcpy(values, read->values, count * sizeof(*values));
 		memcpy(known, read->known, count * sizeof(*known));
 	}

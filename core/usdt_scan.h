@@ -56,6 +56,8 @@ struct usdt_scan {
 	size_t process_count;
 	struct usdt_file *files;
 	size_t file_count, file_size;
+	bool files_found; /* file_count is final, and error too */
+	int error;	  /* of finding them */
 };
 
 /*

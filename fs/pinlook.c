@@ -25,6 +25,7 @@ struct look {
 	struct root_entry entry;
 	char *target;
 	int result;
+	bool done; /* in time: the three above may be looked at */
 };
 
 /* Looks at the entry, and if it is a link where it is shown to lead. */
@@ -45,6 +46,11 @@ static void look_step(void *arg, size_t index)
 	struct look *look = arg;
 
 	look->result = look_at(look);
+}
+
+static void look_done(void *arg, size_t index)
+{
+	((struct look *)arg)->done = true;
 }
 
 static uint64_t look_key(void *arg, size_t index)
@@ -91,18 +97,23 @@ static int make_look(const struct look *like, struct look **ret)
 /* The same on another thread, for as long as the patience lasts. */
 static int look_patiently(struct pinroot *pinroot, struct look *mine)
 {
-	static const struct offload_work work = {look_step, look_key, look_release};
+	static const struct offload_work work = {
+		.step = look_step,
+		.done = look_done,
+		.key = look_key,
+		.release = look_release,
+	};
 	struct offload_job *job;
 	struct look *look;
 	int r = make_look(mine, &look);
 
 	if (r < 0)
 		return r;
-	r = offload_run(pinroot->offload, &work, look, 1, &job);
+	r = offload_run(pinroot->offload, &work, look, &job);
 	if (r < 0)
 		return r == -EAGAIN ? -ETIMEDOUT : r;
 	r = -ETIMEDOUT;
-	if (offload_done(job, 0)) {
+	if (look->done) {
 		r = look->result;
 		mine->entry = look->entry;
 		mine->target = take_ptr(look->target);

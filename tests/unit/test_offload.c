@@ -16,10 +16,12 @@
 
 /* Steps that count, or wait for `gate` where `hangs` says so. */
 struct steps {
-	uint64_t hangs; /* a bit a step */
-	uint64_t keys;	/* how many different keys */
+	_Atomic(uint64_t) hangs; /* a bit a step */
+	uint64_t keys;		 /* how many different keys */
 	sem_t gate;
+	size_t count;
 	atomic_int entered[64];
+	bool done[64];
 	atomic_int released;
 };
 
@@ -28,8 +30,22 @@ static void step(void *arg, size_t index)
 	struct steps *steps = arg;
 
 	atomic_fetch_add(&steps->entered[index], 1);
-	if (steps->hangs & UINT64_C(1) << index)
+	if (atomic_load(&steps->hangs) & UINT64_C(1) << index)
 		sem_wait(&steps->gate);
+}
+
+static size_t count(void *arg)
+{
+	struct steps *steps = arg;
+
+	return steps->count;
+}
+
+static void done(void *arg, size_t index)
+{
+	struct steps *steps = arg;
+
+	steps->done[index] = true;
 }
 
 static uint64_t key(void *arg, size_t index)
@@ -46,12 +62,21 @@ static void release(void *arg)
 	atomic_fetch_add(&steps->released, 1);
 }
 
-static const struct offload_work work = {step, key, release};
+static const struct offload_work work = {count, step, done, key, release};
 
 static void init(struct steps *steps, uint64_t hangs, uint64_t keys)
 {
 	*steps = (struct steps){.hangs = hangs, .keys = keys};
 	sem_init(&steps->gate, 0, 0);
+}
+
+static int run_steps(struct offload *offload, const struct offload_work *how, struct steps *steps,
+		     size_t number, struct offload_job **ret)
+{
+	steps->count = number;
+	for (size_t i = 0; i < ARRAY_SIZE(steps->done); i++)
+		steps->done[i] = false;
+	return offload_run(offload, how, steps, ret);
 }
 
 static uint64_t now_ns(void)
@@ -78,15 +103,15 @@ static void test_all_done(void **state)
 
 	init(&steps, 0, 64);
 	assert_int_equal(offload_create(PATIENCE_NS, &offload), 0);
-	assert_int_equal(offload_run(offload, &work, &steps, 64, &job), 0);
+	assert_int_equal(run_steps(offload, &work, &steps, 64, &job), 0);
 	for (int i = 0; i < 64; i++) {
-		assert_true(offload_done(job, i));
+		assert_true(steps.done[i]);
 		assert_int_equal(atomic_load(&steps.entered[i]), 1);
 	}
 	assert_int_equal(atomic_load(&steps.released), 0);
 	offload_drop(job);
 	wait_for(&steps.released, 1);
-	assert_int_equal(offload_run(offload, &work, &steps, 0, &job), 0);
+	assert_int_equal(run_steps(offload, &work, &steps, 0, &job), 0);
 	offload_drop(job);
 	wait_for(&steps.released, 2);
 	offload_destroy(offload);
@@ -105,11 +130,11 @@ static void test_hung_step(void **state)
 	assert_int_equal(offload_create(PATIENCE_NS, &offload), 0);
 	uint64_t start = now_ns();
 
-	assert_int_equal(offload_run(offload, &work, &steps, 16, &job), 0);
+	assert_int_equal(run_steps(offload, &work, &steps, 16, &job), 0);
 	assert_true(now_ns() - start >= PATIENCE_NS);
 	for (int i = 0; i < 16; i++) {
 		/* Step 10 has the key of step 2. */
-		assert_int_equal(offload_done(job, i), i != 2 && i != 10);
+		assert_int_equal(steps.done[i], i != 2 && i != 10);
 		assert_int_equal(atomic_load(&steps.entered[i]), i != 10);
 	}
 	offload_counts(offload, &hung, &given_up);
@@ -119,16 +144,16 @@ static void test_hung_step(void **state)
 
 	/* The next one does not wait, and does not touch it. */
 	start = now_ns();
-	assert_int_equal(offload_run(offload, &work, &steps, 4, &job), 0);
+	assert_int_equal(run_steps(offload, &work, &steps, 4, &job), 0);
 	assert_true(now_ns() - start < PATIENCE_NS);
 	assert_int_equal(atomic_load(&steps.entered[2]), 1);
-	assert_false(offload_done(job, 2));
-	assert_true(offload_done(job, 3));
+	assert_false(steps.done[2]);
+	assert_true(steps.done[3]);
 	offload_drop(job);
 	wait_for(&steps.released, 1);
 
 	/* It comes back: what was kept for it goes, and the key works again. */
-	steps.hangs = 0;
+	atomic_store(&steps.hangs, 0);
 	sem_post(&steps.gate);
 	wait_for(&steps.released, 2);
 	for (int i = 0; i < 10000 && hung; i++) {
@@ -136,8 +161,8 @@ static void test_hung_step(void **state)
 		usleep(1000);
 	}
 	assert_int_equal(hung, 0);
-	assert_int_equal(offload_run(offload, &work, &steps, 4, &job), 0);
-	assert_true(offload_done(job, 2));
+	assert_int_equal(run_steps(offload, &work, &steps, 4, &job), 0);
+	assert_true(steps.done[2]);
 	offload_drop(job);
 	offload_destroy(offload);
 }
@@ -153,10 +178,10 @@ static void test_all_hang(void **state)
 	assert_int_equal(offload_create(PATIENCE_NS, &offload), 0);
 	uint64_t start = now_ns();
 
-	assert_int_equal(offload_run(offload, &work, &steps, 9, &job), 0);
+	assert_int_equal(run_steps(offload, &work, &steps, 9, &job), 0);
 	assert_true(now_ns() - start >= 3 * PATIENCE_NS);
 	for (int i = 0; i < 9; i++)
-		assert_false(offload_done(job, i));
+		assert_false(steps.done[i]);
 	offload_drop(job);
 	/* Destroyed with threads inside: they keep what they need. */
 	offload_destroy(offload);
@@ -175,7 +200,7 @@ static void slow_step(void *arg, size_t index)
 
 static void test_slow_steps(void **state)
 {
-	static const struct offload_work slow = {slow_step, key, release};
+	static const struct offload_work slow = {count, slow_step, done, key, release};
 	struct offload *offload;
 	struct offload_job *job;
 	struct steps steps;
@@ -183,16 +208,17 @@ static void test_slow_steps(void **state)
 	init(&steps, 0, 64);
 	/* Much more than a step takes, for the machine may be busy. */
 	assert_int_equal(offload_create(PATIENCE_NS * 10, &offload), 0);
-	assert_int_equal(offload_run(offload, &slow, &steps, 60, &job), 0);
+	assert_int_equal(run_steps(offload, &slow, &steps, 60, &job), 0);
 	for (int i = 0; i < 60; i++)
-		assert_true(offload_done(job, i));
+		assert_true(steps.done[i]);
 	offload_drop(job);
 	offload_destroy(offload);
 }
 
+/* Each asker has steps of its own. */
 struct asker {
 	struct offload *offload;
-	struct steps *steps;
+	struct steps steps;
 };
 
 static void *ask(void *arg)
@@ -201,10 +227,10 @@ static void *ask(void *arg)
 	struct offload_job *job;
 
 	for (int i = 0; i < 200; i++) {
-		if (offload_run(asker->offload, &work, asker->steps, 16, &job) != 0)
+		if (run_steps(asker->offload, &work, &asker->steps, 16, &job) != 0)
 			return (void *)1;
 		for (int j = 0; j < 16; j++)
-			if (!offload_done(job, j))
+			if (!asker->steps.done[j])
 				return (void *)2;
 		offload_drop(job);
 	}
@@ -213,24 +239,50 @@ static void *ask(void *arg)
 
 static void test_many_askers(void **state)
 {
+	static struct asker askers[8];
 	struct offload *offload;
-	struct steps steps;
 	pthread_t threads[8];
 
-	init(&steps, 0, 64);
 	assert_int_equal(offload_create(PATIENCE_NS * 100, &offload), 0);
-	struct asker asker = {offload, &steps};
-
-	for (int i = 0; i < 8; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, ask, &asker), 0);
+	for (int i = 0; i < 8; i++) {
+		init(&askers[i].steps, 0, 64);
+		askers[i].offload = offload;
+		assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+	}
 	for (int i = 0; i < 8; i++) {
 		void *failed;
 
 		assert_int_equal(pthread_join(threads[i], &failed), 0);
 		assert_null(failed);
+		wait_for(&askers[i].steps.released, 200);
+		assert_int_equal(atomic_load(&askers[i].steps.entered[15]), 200);
 	}
-	wait_for(&steps.released, 1600);
-	assert_int_equal(atomic_load(&steps.entered[15]), 1600);
+	offload_destroy(offload);
+}
+
+/* A step that makes another: the way of a scan, whose maps say which files there are. */
+static void growing_step(void *arg, size_t index)
+{
+	struct steps *steps = arg;
+
+	if (index < 9)
+		steps->count++;
+}
+
+static void test_growing(void **state)
+{
+	static const struct offload_work growing = {count, growing_step, done, key, release};
+	struct offload *offload;
+	struct offload_job *job;
+	struct steps steps;
+
+	init(&steps, 0, 64);
+	assert_int_equal(offload_create(PATIENCE_NS * 10, &offload), 0);
+	assert_int_equal(run_steps(offload, &growing, &steps, 1, &job), 0);
+	assert_int_equal(steps.count, 10);
+	for (int i = 0; i < 10; i++)
+		assert_true(steps.done[i]);
+	offload_drop(job);
 	offload_destroy(offload);
 }
 
@@ -239,7 +291,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_done),    cmocka_unit_test(test_hung_step),
 		cmocka_unit_test(test_all_hang),    cmocka_unit_test(test_slow_steps),
-		cmocka_unit_test(test_many_askers),
+		cmocka_unit_test(test_many_askers), cmocka_unit_test(test_growing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
