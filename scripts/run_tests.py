@@ -8,6 +8,7 @@ Stages, in order; name some to run only those:
   asan     the same under ASan, LSan and UBSan
   tsan     under TSan, the tests in which threads meet: TSAN_TESTS
   fuzz     each fuzz target for some seconds, from its corpus
+  bench    scripts/bench once through, judging nothing, so that it still runs when it is needed
 Each ends in `ok`/`not ok` lines; the last line of all is `N passed, N failed`. A build, a program
 that dies, times out or ends before its plan, and a test that meson lists and did not run are each
 one failure.
@@ -241,8 +242,23 @@ def stage_fuzz(count):
                 count.fail(f'fuzz: {name}', output)
 
 
+def stage_bench(count):
+    directory = build(count, 'test', ['--buildtype=release'])
+    if not directory:
+        return
+    if os.geteuid() != 0:
+        count.skip('bench: scripts/bench --quick', 'needs root')
+        return
+    status, output = call([os.path.join(TOP, 'scripts', 'bench'), '--quick',
+                           f'--build={directory}'], 600)
+    if status == 0:
+        count.ok('bench: scripts/bench --quick')
+    else:
+        count.fail('bench: scripts/bench --quick', output)
+
+
 STAGES = {'format': stage_format, 'release': stage_release, 'asan': stage_asan,
-          'tsan': stage_tsan, 'fuzz': stage_fuzz}
+          'tsan': stage_tsan, 'fuzz': stage_fuzz, 'bench': stage_bench}
 
 
 def main():

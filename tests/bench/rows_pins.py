@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""pins/: what a pin costs, and which processes are caught."""
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+
+from harness import Figure, at_least, milliseconds, row, within
+
+
+@contextlib.contextmanager
+def pinned_root(mount):
+    """A pin of a process in our own root; the path of its root."""
+    sleeper = subprocess.Popen(['sleep', '1000'])
+    try:
+        pin = mount / f'pins/{sleeper.pid}'
+        os.mkdir(pin)
+        try:
+            yield os.path.join(pin, 'root')
+        finally:
+            os.rmdir(pin)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+@row('reading a file of 1 GiB (else 128 MiB) through a pin, of the speed of the file itself',
+     at_least(60, '{:.0f} %'))
+def sequential(bench):
+    path = os.path.join(bench.scratch, 'large')
+    with open(path, 'wb') as file:
+        for _ in range(bench.pick(4, 128, 1024)):
+            file.write(os.urandom(2**20))
+    with pinned_root(bench.mount) as root:
+        before = bench.mount.resident()
+        ours, theirs = bench.time('read', bench.pick(1, 5), root + path, path)
+        grown = (bench.mount.resident() - before) / 2**20
+    os.unlink(path)
+    return Figure(100 * theirs / ours, f'{milliseconds(ours)} against {milliseconds(theirs)}, '
+                                       f'daemon grew {grown:.1f} MiB')
+
+
+@row('`find -xdev` of 100,000 files through a pin, against the same find without',
+     within(8, '{:.1f} times'))
+def find(bench):
+    top = os.path.join(bench.scratch, 'files')
+    for directory in range(bench.pick(2, 100)):
+        os.makedirs(f'{top}/{directory}')
+        for name in range(bench.pick(50, 1000)):
+            os.close(os.open(f'{top}/{directory}/{name}', os.O_CREAT | os.O_WRONLY, 0o600))
+    with pinned_root(bench.mount) as root:
+        ours, theirs = bench.time('run', bench.pick(1, 3), f'find {root}{top} -xdev',
+                                  f'find {top} -xdev')
+    shutil.rmtree(top)
+    return Figure(ours / theirs, f'{milliseconds(ours)} against {milliseconds(theirs)}')
+
+
+@row('processes that live for 5 ms, matched by --pin, pinned with root and maps',
+     at_least(99, '{:.1f} %'))
+def short_lived(bench):
+    count = bench.pick(10, 200)
+    bench.unmount()
+    with tempfile.TemporaryDirectory(prefix='ksymfs-bench-') as scratch, \
+            bench.mounted('--pin=comm:benchpin', f'--pin-max={2 * count}') as mount:
+        program = shutil.copy(shutil.which('sleep'), os.path.join(scratch, 'benchpin'))
+        for _ in range(count):
+            subprocess.run([program, '0.005'], check=True)
+        whole = 0
+        for pid in os.listdir(mount / 'pins'):
+            pin = mount / f'pins/{pid}'
+            with open(f'{pin}/maps', 'rb') as maps:
+                whole += b'benchpin' in maps.read() and os.path.isdir(f'{pin}/root/usr')
+    return Figure(100 * whole / count, f'{whole} of {count}')
