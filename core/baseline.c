@@ -111,7 +111,7 @@ int tracker_walk_programs(struct tracker *tracker, bool announce, struct differe
 	_cleanup_free_ uint32_t *ids = NULL;
 	size_t count = 0, size = 0;
 	uint32_t id = 0;
-	int r;
+	int error = 0, r;
 
 	while ((r = prog_next_id(id, &id)) == 0) {
 		struct prog *prog = progset_find(state->programs, id);
@@ -128,16 +128,18 @@ int tracker_walk_programs(struct tracker *tracker, bool announce, struct differe
 		if (prog && prog_is_loaded(prog))
 			continue;
 		r = prog_capture(tracker->reader, id, &prog);
-		if (r == -ENOENT)
-			continue; /* it went meanwhile */
-		if (r < 0)
-			break;
+		if (r < 0) {
+			/* One that went meanwhile is no error; another's error is not the end. */
+			if (r != -ENOENT)
+				error = r;
+			continue;
+		}
 		r = kstate_found_program(state, prog, seen, announce);
 		if (r < 0)
 			break;
 		found->added += r;
 	}
-	tracker->programs_source.error = r == -ENOENT ? 0 : r;
+	tracker->programs_source.error = r == -ENOENT ? error : r;
 	if (r != -ENOENT)
 		return r;
 

@@ -268,7 +268,7 @@ static void catch_up(struct tracker *tracker)
 			drain_rings(tracker);
 		if (tracker->modules_due || tracker->settling_count)
 			tracker_update_modules(tracker);
-		if (!tracker->rings && tracker->programs_source.error == 0)
+		if (!tracker->rings)
 			tracker_walk_programs(tracker, true, &found);
 		if (!tracker->resync_due) {
 			tracker->whole_at = now;
