@@ -4,8 +4,8 @@
  * compared whole. Blobs are immutable and reference-counted; a pool may be used by any thread (it
  * has a lock of its own, the innermost one).
  *
- * For the bounds of what is retained after an unload a pool counts, beside all its bytes, what those
- * that retained programs hold take of the heap, each content once.
+ * For the bounds of what is retained after an unload a pool counts, beside all its bytes, what
+ * those that retained programs hold take of the heap, each content once.
  */
 #ifndef CORE_BLOB_H
 #define CORE_BLOB_H
