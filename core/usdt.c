@@ -438,12 +438,16 @@ static void step_done(void *arg, size_t index)
 	struct usdt_scan *scan = arg;
 	size_t count = scan->process_count;
 
-	if (index < count)
+	if (index < count) {
 		scan->processes[index].ready = scan->processes[index].maps.count > 0;
-	else if (index == count)
+	} else if (index == count) {
 		scan->files_found = true;
-	else
-		scan->files[index - count - 1].ready = scan->files[index - count - 1].path != NULL;
+	} else {
+		struct usdt_file *file = &scan->files[index - count - 1];
+
+		file->opened = true;
+		file->ready = file->path != NULL;
+	}
 }
 
 /* Processes, devices and what cannot hang are not to be taken for each other. */
