@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!copy)
 		return 0;
-	memcpy(copy, data, size);
+	if (size)
+		memcpy(copy, data, size);
 	if (btf_view_init(&btf, copy, size) == 0) {
 		btf_view_names(&btf, ids, ARRAY_SIZE(ids), names);
 		for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {

@@ -27,6 +27,8 @@ static void take(struct input *input, void *ret, size_t len)
 	size_t there = MIN(len, input->left);
 
 	memset(ret, 0, len);
+	if (!there)
+		return;
 	memcpy(ret, input->data, there);
 	input->data += there;
 	input->left -= there;

@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!insns)
 		abort();
-	memcpy(insns, data, count * sizeof(*insns));
+	if (count)
+		memcpy(insns, data, count * sizeof(*insns));
 
 	int r = xlated_write(&prog, NULL, &names, &text);
 
