@@ -464,14 +464,17 @@ int root_reopen(int fd, mode_t mode, int *ret_fd)
 
 	if (!S_ISREG(mode) && !S_ISDIR(mode))
 		return -ENXIO;
-	if (S_ISDIR(mode))
+	if (S_ISDIR(mode)) {
 		flags |= O_DIRECTORY;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		strcpy(path, ".");
+	} else {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	}
 	/* Looking changes nothing; where the owner is nobody of ours, that cannot be asked for. */
-	int opened = open(path, flags | O_NOATIME);
+	int opened = openat(fd, path, flags | O_NOATIME);
 
 	if (opened < 0 && errno == EPERM)
-		opened = open(path, flags);
+		opened = openat(fd, path, flags);
 	if (opened < 0)
 		return -errno;
 	*ret_fd = opened;

@@ -47,6 +47,16 @@ void pinattr_fill(const struct statx *stx, struct stat *ret)
 	};
 }
 
+/*
+ * For the kernel to check permissions by: it asks for a directory's attributes at each step into it
+ * otherwise, which was half of all requests of a walk. What leads into it is asked for each time
+ * all the same, and files are always what they are.
+ */
+double pinattr_timeout(const struct stat *attr)
+{
+	return S_ISDIR(attr->st_mode) ? 0.01 : 0;
+}
+
 void pinattr_fill_dir(const struct pincall *call, const struct pinnode *node, struct stat *ret)
 {
 	const struct pintree *tree = node->what.tree;
@@ -124,10 +134,16 @@ int pinroot_getattr(void *pinroot, uint64_t id, const struct view_caller *caller
 
 	if (r < 0)
 		return r;
-	if (call.node->what.kind != PINNODE_ENTRY)
-		return pinroot_stat_node(&call, call.node, ret);
-	r = stat_entry(&call, ret);
-	return r == -ESTALE ? stat_open(&call, ret) : r;
+	if (call.node->what.kind == PINNODE_ENTRY) {
+		r = stat_entry(&call, ret);
+		if (r == -ESTALE)
+			r = stat_open(&call, ret);
+	} else {
+		r = pinroot_stat_node(&call, call.node, ret);
+	}
+	if (r == 0)
+		*ret_timeout = pinattr_timeout(ret);
+	return r;
 }
 
 int pinroot_readlink(void *pinroot, uint64_t id, const struct view_caller *caller, char **ret)

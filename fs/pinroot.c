@@ -513,6 +513,7 @@ static int lookup(void *arg, uint64_t parent, const char *name, const struct vie
 		pinnode_count(&pinroot->nodes, node);
 		ret->ino = node->id;
 		ret->generation = 1;
+		ret->attr_timeout = pinattr_timeout(&ret->attr);
 	}
 	pinnode_put(&pinroot->nodes, node);
 	return r;

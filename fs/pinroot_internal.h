@@ -87,6 +87,7 @@ int pincall_look(struct pincall *call, const char *name, struct root_entry *ret,
 void pinattr_fill_entry(const struct root_entry *entry, const char *target, struct stat *ret);
 void pinattr_fill(const struct statx *stx, struct stat *ret);
 void pinattr_fill_dir(const struct pincall *call, const struct pinnode *node, struct stat *ret);
+double pinattr_timeout(const struct stat *attr);
 uint64_t pinattr_ino(dev_t dev, uint64_t ino);
 int pinroot_getattr(void *pinroot, uint64_t id, const struct view_caller *caller, struct stat *ret,
 		    double *ret_timeout);

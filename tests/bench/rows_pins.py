@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 from harness import Figure, at_least, milliseconds, row, within
 
@@ -72,3 +73,29 @@ def short_lived(bench):
             with open(f'{pin}/maps', 'rb') as maps:
                 whole += b'benchpin' in maps.read() and os.path.isdir(f'{pin}/root/usr')
     return Figure(100 * whole / count, f'{whole} of {count}')
+
+
+@row('reading ksyms while 8 readers hang in a FUSE inside a root, against before',
+     within(1.2, '{:.2f} times'))
+def hung(bench):
+    directory = os.path.join(bench.scratch, 'mute')
+    os.makedirs(directory)
+    with bench.mounted('--pin-cross=fuse') as mount, \
+            subprocess.Popen([bench.tool('mute'), directory], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True) as server:
+        server.stdout.readline()
+        pin = mount / f'pins/{server.pid}'
+        os.mkdir(pin)
+        rounds = bench.pick(10, 301)
+        before, = bench.time('read', rounds, mount / 'ksyms')
+        readers = [subprocess.Popen(['cat', f'{pin}/root{directory}/{i}'],
+                                    stderr=subprocess.DEVNULL) for i in range(8)]
+        while int(mount.status('pin_root_calls_hung')) < 8:
+            time.sleep(0.05)
+        during, = bench.time('read', rounds, mount / 'ksyms')
+        for reader in readers:
+            reader.kill()
+            reader.wait(5)
+        os.rmdir(pin)
+        server.stdin.close()
+    return Figure(during / before, f'{milliseconds(during)} against {milliseconds(before)}')

@@ -6,6 +6,7 @@
 #ifndef TESTS_LIVE_PINS_H
 #define TESTS_LIVE_PINS_H
 
+#include "tests/deadfuse.h"
 #include "tests/live/support.h"
 
 /*
@@ -52,16 +53,5 @@ size_t anon_kib(pid_t pid);
 /* A child that calls func(arg) and exits with what it returns; -1 if it takes longer: then it is
  * killed, which must work within a second. */
 int run_for(int (*func)(void *arg), void *arg, unsigned int seconds);
-
-/*
- * A FUSE file system of type fuse.`subtype` on path, which nobody ever answers for. Lives as long
- * as the fd and what inherits it.
- */
-int mount_dead_fuse(const char *path, const char *subtype);
-/*
- * One whose server answers all that is asked, but not READ: every name is a file of 4096 bytes. The
- * server is a child that lives as long as its parent.
- */
-void mount_mute_fuse(const char *path);
 
 #endif
