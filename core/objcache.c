@@ -225,6 +225,24 @@ static void finish_read(struct objcache *cache, struct entry *entry, struct obje
 		forget(cache, cache->oldest);
 }
 
+/* With the lock held: notes that an entry is used, and references its object. */
+static struct object_box *use_entry(struct objcache *cache, struct entry *entry)
+{
+	unlink_use(cache, entry);
+	link_newest(cache, entry);
+	cache->stats.hits++;
+	object_ref(&entry->box->object);
+	return entry->box;
+}
+
+struct object *objcache_find(struct objcache *cache, const struct file_state *state)
+{
+	LOCKED(&cache->lock);
+	struct entry *entry = find_entry(cache, state);
+
+	return entry && entry->box ? &use_entry(cache, entry)->object : NULL;
+}
+
 /* With the lock held: what is there already, or a new entry that is to be read. */
 static int find_or_add(struct objcache *cache, const struct file_state *state,
 		       struct object_box **ret, struct entry **ret_entry)
@@ -234,11 +252,7 @@ static int find_or_add(struct objcache *cache, const struct file_state *state,
 	while ((entry = find_entry(cache, state)) && !entry->box)
 		pthread_cond_wait(&cache->read_done, &cache->lock);
 	if (entry) {
-		unlink_use(cache, entry);
-		link_newest(cache, entry);
-		cache->stats.hits++;
-		object_ref(&entry->box->object);
-		*ret = entry->box;
+		*ret = use_entry(cache, entry);
 		return 0;
 	}
 	entry = calloc(1, sizeof(*entry));

@@ -38,6 +38,8 @@ DEFINE_CLEANUP(objcache, struct objcache *, objcache_destroy)
  * is read; neither is remembered.
  */
 int objcache_get(struct objcache *cache, const struct mapped_file *file, struct object **ret);
+/* The same if it is there and read; NULL if not. Never waits for a file. */
+struct object *objcache_find(struct objcache *cache, const struct file_state *state);
 struct object *object_ref(struct object *object);
 void object_unref(struct object *object); /* NULL is fine */
 DEFINE_CLEANUP(object, struct object *, object_unref)

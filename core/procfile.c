@@ -181,19 +181,18 @@ static int openat2_path(int dir, const char *path, uint64_t resolve)
 	return fd < 0 ? -errno : fd;
 }
 
-static bool is_mapped(int fd, const struct mapping *mapping)
+static bool is_mapped(const struct stat *st, const struct mapping *mapping)
 {
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && st.st_dev == mapping->dev && st.st_ino == mapping->inode;
+	return st->st_dev == mapping->dev && st->st_ino == mapping->inode;
 }
 
 /* An fd for path if it leads to what is mapped, else -1. */
 static int try_path(int dir, const char *path, uint64_t resolve, const struct mapping *mapping)
 {
 	_cleanup_fd_ int fd = openat2_path(dir, path, resolve);
+	struct stat st;
 
-	return fd >= 0 && is_mapped(fd, mapping) ? take_fd(&fd) : -1;
+	return fd >= 0 && fstat(fd, &st) == 0 && is_mapped(&st, mapping) ? take_fd(&fd) : -1;
 }
 
 /* \012 to newline, which is the one thing that the kernel writes so. */
@@ -282,6 +281,18 @@ static bool link_matches(int proc_dir_fd, const char *entry, const struct mappin
 	       memcmp(text.data, mapping->path, text.len) == 0;
 }
 
+/* Judges what stat() said of a mapped file. */
+static int fill_mapped(const struct stat *st, dev_t own_dev, struct mapped_file *ret)
+{
+	if (!S_ISREG(st->st_mode))
+		return -EINVAL;
+	if (own_dev && st->st_dev == own_dev)
+		return -EXDEV;
+	fill_state(st, &ret->state);
+	ret->nlink = st->st_nlink;
+	return 0;
+}
+
 int mapped_file_from_fd(int fd, dev_t own_dev, struct mapped_file *ret)
 {
 	_cleanup_fd_ int owned = fd;
@@ -289,29 +300,53 @@ int mapped_file_from_fd(int fd, dev_t own_dev, struct mapped_file *ret)
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	if (own_dev && st.st_dev == own_dev)
+	int r = fill_mapped(&st, own_dev, ret);
+
+	if (r == 0)
+		ret->fd = take_fd(&owned);
+	return r;
+}
+
+#define ENTRY_SIZE (sizeof("map_files/") + MAP_FILES_NAME_SIZE)
+
+static void make_entry(const struct mapping *mapping, char ret[static ENTRY_SIZE])
+{
+	strcpy(ret, "map_files/");
+	mapping_name(mapping, ret + strlen(ret));
+}
+
+int mapped_file_stat(int proc_dir_fd, const struct mapping *mapping, dev_t own_dev,
+		     struct mapped_file *ret)
+{
+	char entry[ENTRY_SIZE];
+	struct stat st;
+
+	/* Before anything is asked of it. */
+	if (own_dev && mapping->dev == own_dev)
 		return -EXDEV;
-	fill_state(&st, &ret->state);
-	ret->nlink = st.st_nlink;
-	ret->fd = take_fd(&owned);
-	return 0;
+	make_entry(mapping, entry);
+	if (fstatat(proc_dir_fd, entry, &st, 0) < 0)
+		return -errno;
+	if (!is_mapped(&st, mapping) && !link_matches(proc_dir_fd, entry, mapping))
+		return -ESTALE;
+	ret->fd = -1;
+	return fill_mapped(&st, own_dev, ret);
 }
 
 int mapped_file_open(int proc_dir_fd, const struct mapping *mapping, dev_t own_dev,
 		     struct mapped_file *ret)
 {
-	char entry[sizeof("map_files/") + MAP_FILES_NAME_SIZE] = "map_files/";
+	char entry[ENTRY_SIZE];
+	struct stat st;
 
-	/* Before anything is asked of it. */
 	if (own_dev && mapping->dev == own_dev)
 		return -EXDEV;
-	mapping_name(mapping, entry + strlen(entry));
+	make_entry(mapping, entry);
 	_cleanup_fd_ int fd = openat(proc_dir_fd, entry, O_PATH | O_CLOEXEC);
 
 	if (fd >= 0) {
-		if (!is_mapped(fd, mapping) && !link_matches(proc_dir_fd, entry, mapping))
+		if (fstat(fd, &st) < 0 ||
+		    (!is_mapped(&st, mapping) && !link_matches(proc_dir_fd, entry, mapping)))
 			return -ESTALE;
 	} else if (errno == EPERM || errno == EACCES || errno == ENOENT) {
 		fd = open_by_path(proc_dir_fd, mapping);

@@ -81,6 +81,12 @@ struct mapped_file {
 int mapped_file_open(int proc_dir_fd, const struct mapping *mapping, dev_t own_dev,
 		     struct mapped_file *ret);
 /*
+ * The same without an fd, which stays -1: enough to know what is known of the file already. Only by
+ * map_files.
+ */
+int mapped_file_stat(int proc_dir_fd, const struct mapping *mapping, dev_t own_dev,
+		     struct mapped_file *ret);
+/*
  * Takes over an fd, O_PATH or not, on a mapped file, and closes it on failure. Can hang. Errors as
  * above.
  */

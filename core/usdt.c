@@ -151,6 +151,18 @@ static int living_open(void *data, const struct mapping *mapping, dev_t own_dev,
 	return dir < 0 ? dir : mapped_file_open(dir, mapping, own_dev, ret);
 }
 
+static int living_stat(void *data, const struct mapping *mapping, dev_t own_dev,
+		       struct mapped_file *ret)
+{
+	const struct living *living = data;
+
+	if (living->dir >= 0)
+		return mapped_file_stat(living->dir, mapping, own_dev, ret);
+	_cleanup_fd_ int dir = living_openat(living, ".", O_PATH | O_DIRECTORY);
+
+	return dir < 0 ? dir : mapped_file_stat(dir, mapping, own_dev, ret);
+}
+
 static int living_open_memory(void *data)
 {
 	return living_openat(data, "mem", O_RDONLY);
@@ -170,6 +182,7 @@ int usdt_process_source(int proc_fd, pid_t pid, bool keep, struct usdt_source *r
 	static const struct usdt_source_ops ops = {
 		.maps = living_maps,
 		.open = living_open,
+		.stat = living_stat,
 		.open_memory = living_open_memory,
 		.release = living_release,
 	};
@@ -288,13 +301,19 @@ static int open_place(struct usdt_scan *scan, struct usdt_file *file,
 {
 	const struct usdt_source *source = &scan->processes[place->process].source;
 	_cleanup_mapped_file_ struct mapped_file mapped = MAPPED_FILE_NONE;
-	int r = source->ops->open(source->data, place->mapping, scan->own_dev, &mapped);
 
-	if (r < 0)
-		return r;
-	r = objcache_get(scan->cache, &mapped, &file->object);
-	if (r < 0)
-		return r;
+	if (source->ops->stat &&
+	    source->ops->stat(source->data, place->mapping, scan->own_dev, &mapped) == 0)
+		file->object = objcache_find(scan->cache, &mapped.state);
+	if (!file->object) {
+		int r = source->ops->open(source->data, place->mapping, scan->own_dev, &mapped);
+
+		if (r < 0)
+			return r;
+		r = objcache_get(scan->cache, &mapped, &file->object);
+		if (r < 0)
+			return r;
+	}
 	if (!file->object->notes.site_count)
 		return 0;
 	file->state = mapped.state;

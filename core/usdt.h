@@ -40,6 +40,10 @@ struct usdt_source_ops {
 	/* Opens what one of these mappings maps, as mapped_file_open() does. */
 	int (*open)(void *data, const struct mapping *mapping, dev_t own_dev,
 		    struct mapped_file *ret);
+	/* As mapped_file_stat() does, for files whose notes are known already. NULL: open() it is.
+	 */
+	int (*stat)(void *data, const struct mapping *mapping, dev_t own_dev,
+		    struct mapped_file *ret);
 	/* An fd that reads the process's memory. NULL: it has none any more. */
 	int (*open_memory)(void *data);
 	void (*release)(void *data);
