@@ -36,6 +36,7 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
 		.serve = serve_lookup,
 		.serve_foreign = foreign_lookup,
 		.sync = true,
+		.looks = true,
 	};
 
 	run(fuse, parent, name, &kind);

@@ -234,6 +234,16 @@ static int set_path(struct request *request, const char *name)
 	return len >= 0 && (size_t)len < sizeof(request->path) ? 0 : -ENAMETOOLONG;
 }
 
+static bool can_block(struct request *request)
+{
+	const struct view_ops *ops = request->view->ops;
+
+	if (!ops->may_block)
+		return request->kind->renders && request->node->slow;
+	return !(request->kind->looks && ops->prompt && split_path(request) &&
+		 ops->prompt(&request->names));
+}
+
 void request_run(struct request *request, const char *name)
 {
 	struct session *session = request->session;
@@ -265,8 +275,7 @@ void request_run(struct request *request, const char *name)
 	int view = find_view(session, request->path);
 	if (view >= 0)
 		request->view = &session->views[view];
-	if (view >= 0 && !request->kind->here &&
-	    (request->view->ops->may_block || (request->kind->renders && request->node->slow)))
+	if (view >= 0 && !request->kind->here && can_block(request))
 		run_on_pool(request, session->pools[view]);
 	else
 		run_here(request);

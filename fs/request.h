@@ -58,6 +58,7 @@ struct request_kind {
 	void (*serve_foreign)(struct request *request);
 	bool sync;    /* could depend on what the kernel has just done */
 	bool renders; /* goes to a worker for a `slow` file */
+	bool looks;   /* a lookup and no more: goes to none where the view is prompt */
 	bool here;    /* on our own nodes, asks no view: never goes to a worker */
 	bool always;  /* no answer but success will do: never refused for a full queue */
 };

@@ -103,6 +103,11 @@ int view_list_add(struct view_list *list, const char *name, enum view_kind kind,
 struct view_ops {
 	const char *name;
 	bool may_block;
+	/*
+	 * With may_block: a lookup of this path, and of those above it, does not block. NULL: any
+	 * can.
+	 */
+	bool (*prompt)(const struct view_path *path);
 
 	/* What is at path? -ENOENT. count 0 asks for the view's own top. */
 	int (*lookup)(void *view, const struct view_path *path, const struct view_caller *caller,

@@ -117,6 +117,12 @@ static int lookup_process(const struct usdt_view *view, const struct view_path *
 	return usdt_files_lookup(&owner, path->name + 1, path->count - 1, ret);
 }
 
+/* Below providers/ it takes a scan; before, a look at /proc. */
+static bool prompt(const struct view_path *path)
+{
+	return path->count <= 2;
+}
+
 static int lookup(void *data, const struct view_path *path, const struct view_caller *caller,
 		  struct view_attr *ret)
 {
@@ -334,6 +340,7 @@ int view_usdt_create(const struct view_context *context, struct view *ret)
 	static const struct view_ops ops = {
 		.name = "usdt",
 		.may_block = true,
+		.prompt = prompt,
 		.lookup = lookup,
 		.list = list,
 		.render = render,
