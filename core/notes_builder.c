@@ -121,12 +121,13 @@ static int index_probes(struct notes_builder *builder, struct notes *notes)
 
 	if (!by_probe)
 		return -ENOMEM;
-	if (builder->probe_count)
+	if (builder->probe_count) {
 		qsort_r(builder->probes, builder->probe_count, sizeof(*builder->probes),
 			compare_probes, builder->strings.data);
-	/* The slots hold places of before the sorting. */
-	for (size_t i = 0; i < builder->probe_slot_count; i++)
-		builder->probe_slots[i] = 0;
+		/* They hold places of before the sorting. */
+		memset(builder->probe_slots, 0,
+		       builder->probe_slot_count * sizeof(*builder->probe_slots));
+	}
 	for (size_t i = 0; i < builder->probe_count; i++) {
 		struct note_probe *probe = &builder->probes[i];
 

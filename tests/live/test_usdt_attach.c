@@ -65,8 +65,8 @@ static void check_perf(const struct ksymfs *fs, child_fn load, const char *name)
 	_cleanup_free_ char *path = kstest_path(name);
 
 	assert_true(child_call(child, load, path) >= 0);
-	_cleanup_free_ char *objects = ksymfs_read(fs, NULL, "usdt/%d/objects", child->pid);
-	_cleanup_free_ char *notes = ksymfs_read(fs, NULL, "usdt/%d/notes", child->pid);
+	_cleanup_free_ char *objects = usdt_read(fs, child->pid, "objects");
+	_cleanup_free_ char *notes = usdt_read(fs, child->pid, "notes");
 
 	objects[strcspn(objects, " ")] = '\0';
 	struct usdt_rows rows = usdt_rows_of(notes, objects);
@@ -215,7 +215,7 @@ static size_t count_lines(const char *text)
 static void check_accepted(const struct ksymfs *fs, const struct tracefs *tracefs, pid_t pid,
 			   size_t at_least)
 {
-	_cleanup_free_ char *events = ksymfs_read(fs, NULL, "usdt/%d/uprobe_events", pid);
+	_cleanup_free_ char *events = usdt_read(fs, pid, "uprobe_events");
 
 	assert_true(count_lines_with_prefix(events, "p:") >= at_least);
 	assert_int_equal(count_lines_with_prefix(events, "p:"), count_lines(events));
@@ -291,7 +291,7 @@ static void test_tracefs_arguments(void **state)
 	size_t expected = ARRAY_SIZE(args) + ARRAY_SIZE(names) + 2 + 2 + 1;
 
 	check_accepted(fs, &tracefs, child->pid, expected);
-	_cleanup_free_ char *events = ksymfs_read(fs, NULL, "usdt/%d/uprobe_events", child->pid);
+	_cleanup_free_ char *events = usdt_read(fs, child->pid, "uprobe_events");
 
 	assert_int_equal(count_lines(events), expected);
 	assert_int_equal(count_lines_with(events, " arg128="), 1);
@@ -309,7 +309,7 @@ static void test_tracefs_fires(void **state)
 	_cleanup_free_ char *lld = kstest_path("kstest_lld.so"), *instance = NULL, *trace = NULL;
 
 	assert_int_equal(child_call(child, child_dlopen_memfd, lld), 0);
-	_cleanup_free_ char *events = ksymfs_read(fs, NULL, "usdt/%d/uprobe_events", child->pid);
+	_cleanup_free_ char *events = usdt_read(fs, child->pid, "uprobe_events");
 
 	add_events(&tracefs, events);
 	assert_true(asprintf(&instance, "%s/instances/ksymfs-test", tracefs.dir) > 0);

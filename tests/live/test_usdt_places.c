@@ -50,7 +50,7 @@ static long copy_file(const char *from, const char *to)
 /* The one object with notes of a process: its path, and the rest of its line in `ret_line`. */
 static char *only_object(const struct ksymfs *fs, pid_t pid, char **ret_line)
 {
-	char *objects = ksymfs_read(fs, NULL, "usdt/%d/objects", pid);
+	char *objects = usdt_read(fs, pid, "objects");
 
 	if (count_lines_with(objects, " sites=") != 1)
 		fail_msg("not one object: %s", objects);
@@ -67,7 +67,7 @@ static void assert_object(const struct ksymfs *fs, pid_t pid, const char *path, 
 {
 	char *line, expected[PATH_MAX];
 	_cleanup_free_ char *object = only_object(fs, pid, &line);
-	_cleanup_free_ char *notes = ksymfs_read(fs, NULL, "usdt/%d/notes", pid);
+	_cleanup_free_ char *notes = usdt_read(fs, pid, "notes");
 
 	snprintf(expected, sizeof(expected), "/proc/%d/map_files/", pid);
 	if (path)
@@ -252,7 +252,7 @@ static void test_truncated_while_read(void **state)
 	assert_int_equal(copy_file(lld, path), 0);
 	assert_int_equal(child_call(child, cut_and_mend, path), 0);
 	for (int i = 0; i < 300; i++) {
-		_cleanup_free_ char *notes = ksymfs_read(fs, NULL, "usdt/%d/notes", child->pid);
+		_cleanup_free_ char *notes = usdt_read(fs, child->pid, "notes");
 
 		assert_true(count_lines_with(notes, " args=") <= 6);
 	}
@@ -309,7 +309,7 @@ static void *read_timed(void *arg)
 	struct timed_read *timed = arg;
 	uint64_t start = monotonic_ns();
 
-	timed->notes = ksymfs_read(timed->fs, NULL, "usdt/%d/notes", timed->pid);
+	timed->notes = usdt_read(timed->fs, timed->pid, "notes");
 	timed->took_ns = monotonic_ns() - start;
 	return NULL;
 }
@@ -334,7 +334,7 @@ static void test_hung_file_system(void **state)
 	assert_int_equal(child_call(child, child_map, bfd), 0);
 	assert_int_equal(child_call(bystander, child_map, bfd), 0);
 	/* As long as it answers, it is as any other. */
-	_cleanup_free_ char *objects = ksymfs_read(fs, NULL, "usdt/%d/objects", child->pid);
+	_cleanup_free_ char *objects = usdt_read(fs, child->pid, "objects");
 
 	assert_int_equal(count_lines_with(objects, " sites=5 "), 2);
 

@@ -8,6 +8,22 @@
 
 #include "tests/live/support.h"
 
+char *usdt_read(const struct ksymfs *fs, pid_t pid, const char *name)
+{
+	char *text = ksymfs_read(fs, NULL, "usdt/%d/%s", pid, name), *to = text;
+
+	for (char *line = text, *end; *line; line = end) {
+		end = strchrnul(line, '\n');
+		end += *end == '\n';
+		if (memmem(line, end - line, "/libstdc++.so", 13))
+			continue;
+		memmove(to, line, end - line);
+		to += end - line;
+	}
+	*to = '\0';
+	return text;
+}
+
 /* Cuts `KEY=VALUE ` from the line. */
 static char *take_value(char **line, const char *key)
 {

@@ -25,6 +25,13 @@ struct usdt_rows {
 	struct usdt_row rows[USDT_ROWS_MAX];
 };
 
+struct ksymfs;
+/*
+ * Reads a file of usdt/PID, without the lines that are about libstdc++: sanitizers bring it into
+ * our children, and it has probes. The caller frees.
+ */
+char *usdt_read(const struct ksymfs *fs, pid_t pid, const char *name);
+
 /* The rows of one object. A line that is not as it should be fails the test. */
 struct usdt_rows usdt_rows_of(const char *notes, const char *object);
 void usdt_rows_deinit(struct usdt_rows *rows);
