@@ -94,7 +94,7 @@ int held_file_get(struct held_files *files, int dir_fd, const char *name, struct
 		*ret = *at;
 		return 0;
 	}
-	if (dev == *files->own_dev)
+	if (dev == __atomic_load_n(files->own_dev, __ATOMIC_RELAXED))
 		return -EXDEV;
 	if (files->count >= files->max)
 		return -ENFILE;

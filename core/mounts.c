@@ -227,7 +227,8 @@ int mounts_parse(const char *text, size_t len, struct mounts *ret)
 	_cleanup_mounts_ struct mounts mounts = {};
 	size_t lines = 0;
 
-	for (const char *at = text; (at = memchr(at, '\n', text + len - at)); at++)
+	/* There may be no text at all: not even an address. */
+	for (const char *at = text; len && (at = memchr(at, '\n', text + len - at)); at++)
 		lines++;
 	if (len && text[len - 1] != '\n')
 		return -EBADMSG;

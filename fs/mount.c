@@ -260,7 +260,7 @@ int mount_attach(struct mount *target, const struct options *options, struct tex
 		return fail(error, r < 0 ? r : -ENOENT, target->path,
 			    "/proc/self/mountinfo does not show the mount", "mount /proc");
 	}
-	target->dev = mountinfo->dev;
+	__atomic_store_n(&target->dev, mountinfo->dev, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -280,7 +280,7 @@ void mount_detach(struct mount *mount)
 {
 	_cleanup_mountinfo_ struct mountinfo_list list = {};
 
-	if (!mount->dev || mountinfo_read(&list) < 0)
+	if (!mount->dev || mount->detached || mountinfo_read(&list) < 0)
 		return;
 	for (size_t i = list.count; i-- > 0;) {
 		const struct mountinfo *mountinfo = &list.mounts[i];
@@ -290,7 +290,7 @@ void mount_detach(struct mount *mount)
 		    mountinfo_at(&list, mountinfo->mountpoint)->dev == mount->dev)
 			umount2(mountinfo->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
 	}
-	mount->dev = 0;
+	mount->detached = true;
 }
 
 void mount_deinit(struct mount *mount)

@@ -6,6 +6,7 @@
 #ifndef FS_MOUNT_H
 #define FS_MOUNT_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "core/text.h"
@@ -15,7 +16,11 @@ struct mount {
 	char *path;    /* absolute, without symlinks */
 	int directory; /* what is below, locked until it is hidden; -1 */
 	int fd;	       /* /dev/fuse; -1 */
-	dev_t dev;     /* 0: not mounted */
+	/*
+	 * 0 until it is mounted. Set once, and stays: threads that hold files of others look at it.
+	 */
+	dev_t dev;
+	bool detached;
 };
 
 /*

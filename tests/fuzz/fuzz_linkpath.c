@@ -61,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int depth = 0, climbs = 0;
 
 	check(text != NULL);
-	memcpy(text, data, size);
+	if (size)
+		memcpy(text, data, size);
 	text[size] = text[size + 1] = '\0';
 	const char *dir = text, *target = text + strlen(text) + 1;
 
