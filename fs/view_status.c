@@ -38,6 +38,7 @@ static const char readme[] =
 	"  usdt/PID/          the USDT probes of a process: notes, probes, uprobe_events,\n"
 	"                     objects, providers/PROVIDER/NAME; usdt/self\n"
 	"  usdt/probes        those of all processes\n"
+	"  pins/PID/          mkdir keeps a process readable past its exit, rmdir lets go\n"
 	"\n"
 	"What a program lacks is absent: its info says why (missing: FILE: REASON). Its\n"
 	"stats are - once it is unloaded. holders: fd PID COMM FD, of the program, a link\n"
