@@ -74,7 +74,7 @@ static void check_elf(const struct prog *prog, const struct lineinfo *info)
 	if (elfimage_write(prog, info, EM_X86_64, &snapshot) < 0)
 		return;
 
-	size_t len = snapshot_size(snapshot), sections;
+	size_t len = snapshot_size(snapshot), sections = 0;
 	char *bytes = malloc(len);
 
 	check(bytes && snapshot_read(snapshot, 0, bytes, len) == len);
