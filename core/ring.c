@@ -152,6 +152,7 @@ static bool ring_peek(struct rings *rings, struct ring *ring)
 		}
 		if (r > 0 && ring->next.time > rings->cutoff && ring->left_at != ring->pos) {
 			ring->left_at = ring->pos;
+			ring_release(ring);
 			return false;
 		}
 		if (r > 0)

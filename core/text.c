@@ -35,9 +35,9 @@ char *text_reserve(struct text *text, size_t len)
 
 void text_append(struct text *text, const void *data, size_t len)
 {
-	char *at = text_reserve(text, len);
+	char *at = len ? text_reserve(text, len) : NULL;
 
-	if (!at || !len)
+	if (!at)
 		return;
 	memcpy(at, data, len);
 	text->len += len;

@@ -237,7 +237,7 @@ def stage_fuzz(count):
                    if name.startswith('fuzz_') and name.endswith('.c'))
     directory = build(count, 'fuzz', ['-Dc_args=-fsanitize=fuzzer-no-link',
                                       '-Db_sanitize=address,undefined', '-Db_lundef=false'],
-                      'clang', [f'tests/fuzz/fuzz_{name}' for name in names])
+                      'clang', ['fuzzers'])
     if not directory:
         return
     if not names:
