@@ -123,6 +123,15 @@ uint64_t snapshot_size(const struct snapshot *snapshot)
 	return snapshot->size;
 }
 
+uint64_t snapshot_shared_prefix(const struct snapshot *a, const struct snapshot *b)
+{
+	size_t i = 0;
+
+	while (i < a->count && i < b->count && a->chunks[i] == b->chunks[i])
+		i++;
+	return i ? a->ends[i - 1] : 0;
+}
+
 /* The first chunk that ends past offset. */
 static size_t find_chunk(const struct snapshot *snapshot, uint64_t offset)
 {

@@ -40,6 +40,8 @@ DEFINE_CLEANUP(snapshot, struct snapshot *, snapshot_unref)
 #define _cleanup_snapshot_ CLEANUP(snapshot_cleanup)
 
 uint64_t snapshot_size(const struct snapshot *snapshot);
+/* How many bytes at the start of both are the same for sure: those of the chunks that they share. */
+uint64_t snapshot_shared_prefix(const struct snapshot *a, const struct snapshot *b);
 
 /*
  * Describes up to len bytes from offset on with at most max pieces of iov; they stay valid while

@@ -67,13 +67,8 @@ void foreign_open(struct request *request)
 		return;
 	}
 	request->fi.noflush = 1;
-	if (backing > 0) {
-		struct fuseext_open_out out = fuseext_open_passthrough(request->fi.fh, backing);
-
-		r = request_reply_buf(request, &out, sizeof(out));
-	} else {
-		r = request_reply_open(request);
-	}
+	r = backing > 0 ? request_reply_open_passthrough(request, backing)
+			: request_reply_open(request);
 	if (r != 0)
 		ops->release(session->foreign, request->id, request->fi.fh);
 }

@@ -504,15 +504,32 @@ int node_open_rendered(struct node_table *table, struct node *node,
 	return 0;
 }
 
-void node_release(struct node_table *table, struct node *node)
+bool node_settle_reading(struct node_table *table, struct node *node, struct backing *file,
+			 struct backing **ret)
+{
+	LOCKED(&table->lock);
+	bool first = !node->reading_settled;
+
+	if (first)
+		node->backing = file;
+	node->reading_settled = true;
+	*ret = node->backing;
+	return first;
+}
+
+struct backing *node_release(struct node_table *table, struct node *node)
 {
 	LOCKED(&table->lock);
 	if (!node->opens)
-		return;
+		return NULL;
 	node->opens--;
 	table->open--;
-	if (!node->opens && node->snapshot)
+	if (node->opens)
+		return NULL;
+	if (node->snapshot)
 		cache_add(table, node);
+	node->reading_settled = false;
+	return take_ptr(node->backing);
 }
 
 struct snapshot *node_snapshot(struct node_table *table, struct node *node)

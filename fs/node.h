@@ -30,6 +30,8 @@
 
 #define NODE_ROOT UINT64_C(1)
 
+struct backing;
+
 /* Which bytes: a generation of the view's, or, where it has none to give, a number of our own. */
 struct content {
 	bool unique;
@@ -53,7 +55,10 @@ struct node {
 	struct content content; /* of what was rendered */
 	uint64_t size;
 	struct snapshot *snapshot; /* while open, or as long as the cache has room */
-	bool has_pages;		   /* the kernel may have pages, of page_content */
+	/* While open: how it is read, and the file that the kernel reads, or NULL. */
+	bool reading_settled;
+	struct backing *backing;
+	bool has_pages; /* the kernel may have pages, of page_content */
 	struct content page_content;
 	/*
 	 * Of volatile content: the thread whose stat rendered this, until anyone asks again. An
@@ -137,7 +142,15 @@ int node_open(struct node_table *table, struct node *node, const struct view_att
 /* -ESTALE: meanwhile another one has opened other bytes. */
 int node_open_rendered(struct node_table *table, struct node *node,
 		       const struct rendering *rendering, struct node_open *ret);
-void node_release(struct node_table *table, struct node *node);
+/*
+ * Settles how an open node is read, which is one way for all who have it open. file is what the
+ * caller has for the kernel to read, or NULL: by requests. True for the first who has it open: then
+ * the file is the node's. *ret is what the first had.
+ */
+bool node_settle_reading(struct node_table *table, struct node *node, struct backing *file,
+			 struct backing **ret);
+/* Returns the file that nobody reads any more, the caller's to give back, or NULL. */
+struct backing *node_release(struct node_table *table, struct node *node);
 
 /* The open node's snapshot, with a reference for the caller; NULL if it is not open. */
 struct snapshot *node_snapshot(struct node_table *table, struct node *node);

@@ -66,6 +66,13 @@ int request_reply_open(struct request *request)
 	return claim(request) ? fuse_reply_open(request->fuse, &request->fi) : -EINTR;
 }
 
+int request_reply_open_passthrough(struct request *request, int32_t backing)
+{
+	struct fuseext_open_out out = fuseext_open_passthrough(request->fi.fh, backing);
+
+	return request_reply_buf(request, &out, sizeof(out));
+}
+
 int request_reply_readlink(struct request *request, const char *target)
 {
 	return claim(request) ? fuse_reply_readlink(request->fuse, target) : -EINTR;

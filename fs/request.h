@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "core/tracker.h"
+#include "fs/backing.h"
 #include "fs/fuseext.h"
 #include "fs/handle.h"
 #include "fs/node.h"
@@ -38,6 +39,7 @@ struct session {
 
 	struct node_table *nodes;
 	struct handles directories, streams;
+	struct backings *backings;
 	struct timespec started;
 	struct fuse_session *fuse;
 	struct fuseext ext;
@@ -112,6 +114,8 @@ int request_reply_err(struct request *request, int error);
 int request_reply_entry(struct request *request, const struct fuse_entry_param *entry);
 int request_reply_attr(struct request *request, const struct stat *attr, double timeout);
 int request_reply_open(struct request *request);
+/* Opens a file that the kernel reads by itself, from this backing file. */
+int request_reply_open_passthrough(struct request *request, int32_t backing);
 int request_reply_readlink(struct request *request, const char *target);
 int request_reply_buf(struct request *request, const void *data, size_t len);
 int request_reply_xattr(struct request *request, size_t len);
@@ -129,6 +133,8 @@ void serve_read(struct request *request);
 void serve_release(struct request *request);
 void serve_mkdir(struct request *request);
 void serve_rmdir(struct request *request);
+/* Gives back one opening of the request's node. */
+void request_release_node(struct request *request);
 /* What is now at the request's path, with its time set. */
 int request_lookup_view(struct request *request, struct view_attr *ret);
 /* The same where the request is about a node: -ESTALE if what it belongs to is gone. */

@@ -12,6 +12,8 @@
 
 /* Long enough for the kernel never to ask again for what does not change. */
 #define FOREVER 86400.0
+/* What follows a lookup in one open(2) and read(2), and little else. */
+#define MOMENT 0.01
 /* Chunks of a snapshot that one answer is made of without a copy. */
 #define READ_PIECES 256
 
@@ -62,6 +64,8 @@ static double attr_timeout(const struct session *session, const struct view_attr
 			attr->mtime.tv_sec == session->started.tv_sec &&
 			attr->mtime.tv_nsec == session->started.tv_nsec;
 
+	if (attr->kind == VIEW_FILE && attr->quick)
+		return MOMENT;
 	return constant ? FOREVER : 0;
 }
 
@@ -149,9 +153,42 @@ static int render(struct request *request, const struct view_attr *now, struct r
 	return 0;
 }
 
+static int read_link(struct request *request, char **ret)
+{
+	const struct view_ops *ops = request->view ? request->view->ops : NULL;
+
+	if (!ops || !ops->readlink)
+		return -EINVAL;
+	return ops->readlink(request->view->data, &request->names, &request->caller, ret);
+}
+
+/* The size of a file that is at the request's path, rendered if nobody knows it. */
+static int stat_file(struct request *request, struct node *node, const struct view_attr *now,
+		     struct view_attr *ret, uint64_t *ret_size)
+{
+	struct node_table *nodes = request->session->nodes;
+	struct rendering rendering;
+
+	if (node_stat(nodes, node, now, ret, ret_size) == NODE_READY)
+		return 0;
+	int r = render(request, now, &rendering);
+	if (r == -EACCES || r == -EPERM) {
+		/* It can be seen, and not opened. */
+		*ret = *now;
+		*ret_size = 0;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	node_stat_rendered(nodes, node, request->caller.pid, &rendering, ret, ret_size);
+	snapshot_unref(rendering.snapshot);
+	return 0;
+}
+
 static void answer_entry(struct request *request, const struct view_attr *attr)
 {
 	struct session *session = request->session;
+	struct view_attr measured = *attr;
 	struct fuse_entry_param entry;
 	struct node *node;
 	uint64_t size;
@@ -161,8 +198,15 @@ static void answer_entry(struct request *request, const struct view_attr *attr)
 		request_reply_err(request, -r);
 		return;
 	}
-	request_fill_entry(session, node, attr, size, &entry);
-	if (request_reply_entry(request, &entry) != 0)
+	if (attr->quick)
+		r = stat_file(request, node, attr, &measured, &size);
+	if (r == 0) {
+		request_fill_entry(session, node, &measured, size, &entry);
+		r = request_reply_entry(request, &entry);
+	} else {
+		request_reply_err(request, -r);
+	}
+	if (r != 0)
 		node_forget(session->nodes, node->id, 1);
 	node_put(session->nodes, node);
 }
@@ -182,38 +226,6 @@ void serve_lookup(struct request *request)
 		answer_entry(request, &attr);
 }
 
-static int read_link(struct request *request, char **ret)
-{
-	const struct view_ops *ops = request->view ? request->view->ops : NULL;
-
-	if (!ops || !ops->readlink)
-		return -EINVAL;
-	return ops->readlink(request->view->data, &request->names, &request->caller, ret);
-}
-
-/* The size of a file that nobody has open, rendered if nobody knows it. */
-static int stat_file(struct request *request, const struct view_attr *now, struct view_attr *ret,
-		     uint64_t *ret_size)
-{
-	struct node_table *nodes = request->session->nodes;
-	struct rendering rendering;
-
-	if (node_stat(nodes, request->node, now, ret, ret_size) == NODE_READY)
-		return 0;
-	int r = render(request, now, &rendering);
-	if (r == -EACCES || r == -EPERM) {
-		/* It can be seen, and not opened. */
-		*ret = *now;
-		*ret_size = 0;
-		return 0;
-	}
-	if (r < 0)
-		return r;
-	node_stat_rendered(nodes, request->node, request->caller.pid, &rendering, ret, ret_size);
-	snapshot_unref(rendering.snapshot);
-	return 0;
-}
-
 static int stat_path(struct request *request, struct view_attr *ret, uint64_t *ret_size)
 {
 	_cleanup_free_ char *target = NULL;
@@ -225,7 +237,7 @@ static int stat_path(struct request *request, struct view_attr *ret, uint64_t *r
 	*ret = now;
 	switch (now.kind) {
 	case VIEW_FILE:
-		return stat_file(request, &now, ret, ret_size);
+		return stat_file(request, request->node, &now, ret, ret_size);
 	case VIEW_STREAM:
 		*ret_size = now.size;
 		return 0;
@@ -286,6 +298,29 @@ static int open_file(struct request *request, const struct view_attr *now, struc
 	return r;
 }
 
+/* The file from which the kernel is to read what was opened; NULL: it asks us. */
+static struct backing *settle_reading(struct request *request)
+{
+	struct session *session = request->session;
+	_cleanup_snapshot_ struct snapshot *snapshot = node_snapshot(session->nodes, request->node);
+
+	/* All who have the node open find the same here. */
+	if (!snapshot || snapshot_size(snapshot) < BACKING_MIN)
+		return NULL;
+	struct backing *file = backings_get(session->backings, snapshot), *ret;
+
+	if (!node_settle_reading(session->nodes, request->node, file, &ret))
+		backings_put(session->backings, file);
+	return ret;
+}
+
+void request_release_node(struct request *request)
+{
+	struct session *session = request->session;
+
+	backings_put(session->backings, node_release(session->nodes, request->node));
+}
+
 void serve_open(struct request *request)
 {
 	struct node_open how = {};
@@ -302,11 +337,15 @@ void serve_open(struct request *request)
 		request_reply_err(request, -r);
 		return;
 	}
+	struct backing *backing = settle_reading(request);
+
 	request->fi.direct_io = how.direct;
 	request->fi.keep_cache = how.keep_pages;
 	request->fi.noflush = 1;
-	if (request_reply_open(request) != 0)
-		node_release(request->session->nodes, request->node);
+	r = backing ? request_reply_open_passthrough(request, backing_id(backing))
+		    : request_reply_open(request);
+	if (r != 0)
+		request_release_node(request);
 }
 
 static void answer_snapshot(fuse_req_t fuse, const struct snapshot *snapshot, uint64_t offset,
@@ -350,7 +389,7 @@ void serve_release(struct request *request)
 {
 	if (request->fi.fh)
 		handles_close(&request->session->streams, request->fi.fh);
-	node_release(request->session->nodes, request->node);
+	request_release_node(request);
 	request_reply_err(request, 0);
 }
 

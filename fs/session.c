@@ -97,6 +97,8 @@ int session_create(const struct session_options *options, struct tracker *tracke
 	if (session->exit_fd < 0 || session->ready_fd < 0)
 		return -errno;
 	r = node_table_create(CACHE_BYTES, &session->nodes);
+	if (r == 0)
+		r = backings_create(session, &session->backings);
 	if (r < 0)
 		return r;
 	session->fuse = fuse_session_new(&args, &session_ops, sizeof(session_ops), session);
@@ -111,6 +113,7 @@ void session_destroy(struct session *session)
 {
 	if (!session)
 		return;
+	backings_destroy(session->backings);
 	if (session->fuse)
 		fuse_session_destroy(session->fuse);
 	handles_deinit(&session->directories);
@@ -368,6 +371,9 @@ void session_metrics(struct session *session, struct text *text)
 	write_gauge(text, "ksymfs_open_files", "Open handles of files.", nodes.open);
 	write_gauge(text, "ksymfs_cached_bytes", "Bytes of files that nobody has open.",
 		    nodes.cached_bytes);
+	write_gauge(text, "ksymfs_backing_bytes",
+		    "Bytes of files in memory that the kernel reads by itself.",
+		    backings_bytes(session->backings));
 	write_gauge(text, "ksymfs_workers_busy", "Workers that are at something or hang.",
 		    pools.busy);
 	write_gauge(text, "ksymfs_requests_queued", "Requests that wait for a worker.",

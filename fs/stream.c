@@ -75,7 +75,7 @@ void serve_stream_open(struct request *request, const struct view_attr *now)
 	request->fi.noflush = 1;
 	if (request_reply_open(request) != 0) {
 		handles_close(&session->streams, request->fi.fh);
-		node_release(session->nodes, request->node);
+		request_release_node(request);
 	}
 }
 

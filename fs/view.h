@@ -61,6 +61,12 @@ struct view_attr {
 	 * called on the pool of workers, as in a view that may_block.
 	 */
 	bool slow;
+	/*
+	 * Of a file: a few bytes, rendered in no time. A lookup then measures it, and for a moment
+	 * the kernel takes its word: an open(2) is a lookup, a stat for the permission check, the
+	 * open and, at the first read, a stat for the size.
+	 */
+	bool quick;
 	uint64_t size; /* of a stream: bytes kept. Others: 0, files are measured when asked for */
 	mode_t mode;   /* permission bits; 0: the tree's own for that kind */
 	/* With mode not 0: the owner, for what belongs to somebody (usdt/PID). */

@@ -58,6 +58,7 @@ static int lookup(void *view, const struct view_path *path, const struct view_ca
 	tracker_answer_deinit(&answer);
 	*ret = (struct view_attr){
 		.kind = VIEW_FILE,
+		.quick = true,
 		/* History can learn of a symbol late, and forgets programs as it goes. */
 		.generation = query.has_time ? VIEW_VOLATILE : generation,
 	};

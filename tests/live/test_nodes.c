@@ -78,6 +78,64 @@ static void an_open_file_keeps_its_bytes(void **state)
 	munmap(map, then.st_size);
 }
 
+/* The file behind a version is written again for a later one, but not under a reader's hands. */
+static void a_mapping_keeps_its_bytes_past_its_handle(void **state)
+{
+	const struct ksymfs *fs = *state;
+	_cleanup_free_ char *before = NULL;
+	size_t size;
+	void *map;
+
+	{
+		_cleanup_fd_ int old = ksymfs_open(fs, "ksyms");
+
+		before = read_fd(old, &size);
+		map = mmap(NULL, size, PROT_READ, MAP_SHARED, old, 0);
+		assert_ptr_not_equal(map, MAP_FAILED);
+	}
+	for (int i = 0; i < 10; i++) {
+		char name[16], symbol[32];
+
+		snprintf(name, sizeof(name), "mapped_%d", i);
+		snprintf(symbol, sizeof(symbol), "_%s\t[bpf]", name);
+		_cleanup_fd_ int prog = load_simple(name, i);
+		_cleanup_free_ char *fresh = ksymfs_read(fs, NULL, "ksyms");
+		_cleanup_free_ char *again = ksymfs_read(fs, NULL, "ksyms");
+		assert_non_null(strstr(fresh, symbol));
+		assert_non_null(strstr(again, symbol));
+		assert_memory_equal(map, before, size);
+	}
+	munmap(map, size);
+}
+
+/* Many versions open at once: more than have a file of their own. */
+static void many_open_versions_keep_their_bytes(void **state)
+{
+	const struct ksymfs *fs = *state;
+	enum { VERSIONS = 24 };
+	int files[VERSIONS], progs[VERSIONS];
+	char *texts[VERSIONS];
+
+	for (int i = 0; i < VERSIONS; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "version_%d", i);
+		progs[i] = load_simple(name, i);
+		files[i] = ksymfs_open(fs, "ksyms");
+		assert_true(files[i] >= 0);
+		texts[i] = read_fd(files[i], NULL);
+		assert_non_null(strstr(texts[i], name));
+	}
+	for (int i = 0; i < VERSIONS; i++) {
+		assert_int_equal(lseek(files[i], 0, SEEK_SET), 0);
+		_cleanup_free_ char *again = read_fd(files[i], NULL);
+		assert_string_equal(texts[i], again);
+		free(texts[i]);
+		close(files[i]);
+		close(progs[i]);
+	}
+}
+
 static void a_bind_mount_of_one_file_shows_each_change(void **state)
 {
 	const struct ksymfs *fs = *state;
@@ -133,6 +191,8 @@ int main(void)
 	static const struct CMUnitTest nodes[] = {
 		cmocka_unit_test(everything_that_writes_is_erofs),
 		cmocka_unit_test(an_open_file_keeps_its_bytes),
+		cmocka_unit_test(a_mapping_keeps_its_bytes_past_its_handle),
+		cmocka_unit_test(many_open_versions_keep_their_bytes),
 		cmocka_unit_test(a_bind_mount_of_one_file_shows_each_change),
 		cmocka_unit_test(a_directory_lists_itself_and_its_parent),
 	};

@@ -559,6 +559,66 @@ static void streams_of_an_old_epoch_are_opened_when_nobody_has_them(void **state
 	node_release(table, node);
 }
 
+static void all_who_have_a_node_open_read_it_in_one_way(void **state)
+{
+	struct node *node = look_up("a", file(1), NULL);
+	/* The table only hands them on. */
+	struct backing *first = (struct backing *)&first, *second = (struct backing *)&second, *got;
+	struct node_open how;
+
+	open_by(node, file(1), 10, TID, &how);
+	open_by(node, file(1), 10, OTHER, &how);
+	assert_true(node_settle_reading(table, node, first, &got));
+	assert_ptr_equal(got, first);
+	assert_false(node_settle_reading(table, node, second, &got));
+	assert_ptr_equal(got, first);
+	assert_false(node_settle_reading(table, node, NULL, &got));
+	assert_ptr_equal(got, first);
+	assert_null(node_release(table, node));
+	assert_ptr_equal(node_release(table, node), first);
+	/* Those who come later settle it anew. */
+	open_by(node, file(1), 10, TID, &how);
+	open_by(node, file(1), 10, OTHER, &how);
+	assert_true(node_settle_reading(table, node, NULL, &got));
+	assert_null(got);
+	assert_false(node_settle_reading(table, node, second, &got));
+	assert_null(got);
+	assert_null(node_release(table, node));
+	assert_null(node_release(table, node));
+}
+
+static struct chunk *chunk_of(const char *text)
+{
+	struct chunk *chunk;
+
+	assert_int_equal(chunk_take(strdup(text), strlen(text), &chunk), 0);
+	return chunk;
+}
+
+static void snapshots_share_the_chunks_that_they_begin_with(void **state)
+{
+	struct chunk *a = chunk_of("one"), *b = chunk_of("two"), *c = chunk_of("two");
+	struct snapshot *ab, *ac, *b_only, *aba;
+
+	assert_int_equal(snapshot_from_chunks((struct chunk *[]){a, b}, 2, &ab), 0);
+	assert_int_equal(snapshot_from_chunks((struct chunk *[]){a, c}, 2, &ac), 0);
+	assert_int_equal(snapshot_from_chunks(&b, 1, &b_only), 0);
+	assert_int_equal(snapshot_from_chunks((struct chunk *[]){a, b, a}, 3, &aba), 0);
+	assert_int_equal(snapshot_shared_prefix(ab, ab), 6);
+	/* The same bytes in another chunk are not looked at. */
+	assert_int_equal(snapshot_shared_prefix(ab, ac), 3);
+	assert_int_equal(snapshot_shared_prefix(ab, b_only), 0);
+	assert_int_equal(snapshot_shared_prefix(ab, aba), 6);
+	assert_int_equal(snapshot_shared_prefix(aba, ab), 6);
+	snapshot_unref(ab);
+	snapshot_unref(ac);
+	snapshot_unref(b_only);
+	snapshot_unref(aba);
+	chunk_unref(a);
+	chunk_unref(b);
+	chunk_unref(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -586,6 +646,8 @@ int main(void)
 		TEST(volatile_content_is_a_new_node_once_it_was_seen),
 		TEST(one_rendering_serves_the_stat_and_the_open_of_an_open),
 		TEST(volatile_content_that_is_open_is_not_opened_again_as_new),
+		TEST(all_who_have_a_node_open_read_it_in_one_way),
+		TEST(snapshots_share_the_chunks_that_they_begin_with),
 		TEST(streams_of_an_old_epoch_are_opened_when_nobody_has_them),
 #undef TEST
 	};

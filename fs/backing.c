@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory files for passthrough: see backing.h. */
+#include "fs/backing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mount.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fs/session.h"
+
+/* In use at once: each holds the whole of a version, which the snapshots it is made of share. */
+#define FILES_MAX 16
+/* Kept unused, for the next version: of ksyms and of kallsyms. */
+#define IDLE_MAX     2
+#define WRITE_PIECES 512
+
+struct backing {
+	int fd;
+	int32_t id; /* the connection's, for as long as the file is here */
+	unsigned int refs;
+	struct snapshot *snapshot; /* whose bytes it has; NULL: whatever was written last */
+	uint64_t used;		   /* when it was used last, in calls of backings_get() */
+};
+
+struct backings {
+	pthread_mutex_t lock;
+	struct session *session;
+	int mount; /* a tmpfs of our own; -1 before it is needed, and where there is none to be had
+		    */
+	bool mount_tried;
+	uint64_t clock;
+	struct backing files[FILES_MAX]; /* fd -1: none */
+};
+
+int backings_create(struct session *session, struct backings **ret)
+{
+	struct backings *backings = calloc(1, sizeof(*backings));
+
+	if (!backings)
+		return -ENOMEM;
+	pthread_mutex_init(&backings->lock, NULL);
+	backings->session = session;
+	backings->mount = -1;
+	for (size_t i = 0; i < FILES_MAX; i++)
+		backings->files[i].fd = -1;
+	*ret = backings;
+	return 0;
+}
+
+static void close_file(struct backings *backings, struct backing *file)
+{
+	if (file->id > 0)
+		session_backing_close(backings->session, file->id);
+	close(file->fd);
+	snapshot_unref(file->snapshot);
+	*file = (struct backing){.fd = -1};
+}
+
+void backings_destroy(struct backings *backings)
+{
+	if (!backings)
+		return;
+	for (size_t i = 0; i < FILES_MAX; i++) {
+		if (backings->files[i].fd >= 0)
+			close_file(backings, &backings->files[i]);
+	}
+	if (backings->mount >= 0)
+		close(backings->mount);
+	pthread_mutex_destroy(&backings->lock);
+	free(backings);
+}
+
+/*
+ * A tmpfs that is mounted nowhere. memfd_create() has huge pages only where the administrator
+ * turned them on for all of shmem.
+ */
+static int mount_tmpfs(void)
+{
+	_cleanup_fd_ int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return -errno;
+	/* Refused where the kernel has no huge pages: then small ones will do. */
+	fsconfig(fs, FSCONFIG_SET_STRING, "huge", "always", 0);
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -errno;
+	int mount = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return mount < 0 ? -errno : mount;
+}
+
+static int make_file(struct backings *backings)
+{
+	if (!backings->mount_tried) {
+		backings->mount_tried = true;
+		backings->mount = mount_tmpfs();
+	}
+	if (backings->mount < 0)
+		return -ENOENT;
+	int fd = openat(backings->mount, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0400);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Has nobody but us the file open or mapped? The kernel gives a write lease on no other terms. A
+ * file of which nothing was handed out cannot be opened meanwhile.
+ */
+static bool is_ours_alone(const struct backing *file)
+{
+	if (fcntl(file->fd, F_SETLEASE, F_WRLCK) < 0)
+		return false;
+	fcntl(file->fd, F_SETLEASE, F_UNLCK);
+	return true;
+}
+
+static int write_snapshot(int fd, const struct snapshot *snapshot, uint64_t offset)
+{
+	struct iovec pieces[WRITE_PIECES];
+	uint64_t size = snapshot_size(snapshot);
+
+	while (offset < size) {
+		int count = snapshot_iov(snapshot, offset, size - offset, pieces, WRITE_PIECES);
+		ssize_t n = pwritev(fd, pieces, count, offset);
+
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		offset += n;
+	}
+	return ftruncate(fd, size) < 0 ? -errno : 0;
+}
+
+/* Gives a file that nobody uses the bytes of a snapshot. */
+static int fill(struct backing *file, struct snapshot *snapshot)
+{
+	uint64_t same = file->snapshot ? snapshot_shared_prefix(file->snapshot, snapshot) : 0;
+
+	/* Until all is written, the file is of neither. */
+	snapshot_unref(take_ptr(file->snapshot));
+	int r = write_snapshot(file->fd, snapshot, same);
+	if (r == 0)
+		file->snapshot = snapshot_ref(snapshot);
+	return r;
+}
+
+static struct backing *find_snapshot(struct backings *backings, const struct snapshot *snapshot)
+{
+	for (size_t i = 0; i < FILES_MAX; i++) {
+		if (backings->files[i].fd >= 0 && backings->files[i].snapshot == snapshot)
+			return &backings->files[i];
+	}
+	return NULL;
+}
+
+/* An unused file of an earlier version of this, which is then the one that is least to write. */
+static struct backing *find_earlier(struct backings *backings, const struct snapshot *snapshot)
+{
+	struct backing *best = NULL;
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < FILES_MAX; i++) {
+		struct backing *file = &backings->files[i];
+
+		if (file->fd < 0 || file->refs || !file->snapshot)
+			continue;
+		uint64_t same = snapshot_shared_prefix(file->snapshot, snapshot);
+
+		if (same > most && is_ours_alone(file)) {
+			best = file;
+			most = same;
+		}
+	}
+	return best;
+}
+
+static struct backing *add_file(struct backings *backings)
+{
+	struct backing *file = NULL;
+
+	for (size_t i = 0; i < FILES_MAX && !file; i++)
+		file = backings->files[i].fd < 0 ? &backings->files[i] : NULL;
+	if (!file)
+		return NULL;
+	int fd = make_file(backings);
+	if (fd < 0)
+		return NULL;
+	file->fd = fd;
+	file->id = session_backing_open(backings->session, fd);
+	if (file->id > 0)
+		return file;
+	close_file(backings, file);
+	return NULL;
+}
+
+static void drop_idle(struct backings *backings)
+{
+	for (;;) {
+		struct backing *oldest = NULL;
+		unsigned int idle = 0;
+
+		for (size_t i = 0; i < FILES_MAX; i++) {
+			struct backing *file = &backings->files[i];
+
+			if (file->fd < 0 || file->refs)
+				continue;
+			idle++;
+			if (!oldest || file->used < oldest->used)
+				oldest = file;
+		}
+		if (idle <= IDLE_MAX)
+			return;
+		close_file(backings, oldest);
+	}
+}
+
+struct backing *backings_get(struct backings *backings, struct snapshot *snapshot)
+{
+	LOCKED(&backings->lock);
+	struct backing *file = find_snapshot(backings, snapshot);
+
+	if (!file) {
+		file = find_earlier(backings, snapshot) ?: add_file(backings);
+		if (file && fill(file, snapshot) < 0) {
+			close_file(backings, file);
+			file = NULL;
+		}
+	}
+	if (file) {
+		file->refs++;
+		file->used = ++backings->clock;
+	}
+	drop_idle(backings);
+	return file;
+}
+
+void backings_put(struct backings *backings, struct backing *backing)
+{
+	if (!backing)
+		return;
+	LOCKED(&backings->lock);
+	backing->refs--;
+	drop_idle(backings);
+}
+
+int32_t backing_id(const struct backing *backing)
+{
+	return backing->id;
+}
+
+uint64_t backings_bytes(struct backings *backings)
+{
+	uint64_t sum = 0;
+
+	LOCKED(&backings->lock);
+	for (size_t i = 0; i < FILES_MAX; i++) {
+		if (backings->files[i].snapshot)
+			sum += snapshot_size(backings->files[i].snapshot);
+	}
+	return sum;
+}
