@@ -20,7 +20,15 @@ void foreign_lookup(struct request *request)
 	struct session *session = request->session;
 	const struct foreign_ops *ops = session->foreign_ops;
 	struct fuse_entry_param entry = {};
-	int r = ops->lookup(session->foreign, request->id, request->name, &request->caller, &entry);
+	int r = 0;
+
+	/* Every walk comes by here: what is below the one name at the top is for root. */
+	if (request->id == FUSE_ROOT_ID)
+		r = access_check(&session->options.access, ACCESS_ROOT, session->proc_fd,
+				 &request->caller);
+	if (r == 0)
+		r = ops->lookup(session->foreign, request->id, request->name, &request->caller,
+				&entry);
 
 	if (r < 0)
 		request_reply_err(request, -r);

@@ -11,6 +11,7 @@
 #define FUSE_FLAG_INIT_EXT	   (UINT64_C(1) << 30)
 #define FUSE_FLAG_DIRECT_IO_MMAP   (UINT64_C(1) << 36)
 #define FUSE_FLAG_PASSTHROUGH	   (UINT64_C(1) << 37)
+#define FUSE_FLAG_ALLOW_IDMAP	   (UINT64_C(1) << 40)
 #define FUSE_OPEN_FLAG_PASSTHROUGH (1u << 7)
 
 struct in_header {
@@ -89,7 +90,8 @@ void fuseext_patch_reply(struct fuseext *ext, const struct iovec *iov, int count
 	ext->init_unique = 0;
 	memcpy(&init, iov[1].iov_base, sizeof(init));
 
-	uint64_t want = ext->offered & (FUSE_FLAG_DIRECT_IO_MMAP | FUSE_FLAG_PASSTHROUGH);
+	uint64_t want = ext->offered &
+			(FUSE_FLAG_DIRECT_IO_MMAP | FUSE_FLAG_PASSTHROUGH | FUSE_FLAG_ALLOW_IDMAP);
 
 	if (!want)
 		return;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The little of the FUSE protocol that libfuse 3.14 does not know and the kernel does: passthrough
- * reads (6.9) and shared mappings of files that are opened with direct I/O (6.6).
+ * reads (6.9), shared mappings of files that are opened with direct I/O (6.6), and id-mapped copies
+ * of the mount (6.12), with which requests no longer say whose they are.
  *
- * Both are agreed to in INIT. Whoever carries libfuse's bytes (fuse_session_custom_io()) shows
+ * All are agreed to in INIT. Whoever carries libfuse's bytes (fuse_session_custom_io()) shows
  * every request and every reply to this; it looks at INIT and changes nothing else. Capability bits
  * decide, never versions; with a libfuse that knows them the bits are there already. Source:
  * include/uapi/linux/fuse.h, fs/fuse/inode.c process_init_reply(), fs/fuse/backing.c.

@@ -80,8 +80,10 @@ static int list_root(const struct session *session, struct view_list *list)
 static int list_directory(struct request *request, struct view_list *list)
 {
 	struct view_attr now;
-	int r = request_lookup_node(request, &now);
+	int r = request_check_access(request);
 
+	if (r == 0)
+		r = request_lookup_node(request, &now);
 	if (r < 0)
 		return r;
 	if (!request->view)
@@ -160,7 +162,7 @@ static int add_looked_up(struct answer *answer, const char *name, const char *pa
 	size_t len = fuse_add_direntry_plus(request->fuse, NULL, 0, name, NULL, 0);
 	if (len > room)
 		return 0;
-	session_set_time(session, &attr);
+	session_complete(session, request->view, &attr);
 	int r = node_lookup(session->nodes, path, &attr, &node, &size);
 	if (r < 0)
 		return r;

@@ -125,9 +125,7 @@ static int create(struct instance *instance, const struct options *options, stru
 		.arg = instance,
 	};
 	const struct session_options session_options = {
-		.uid = options->uid,
-		.gid = options->gid,
-		.umask = options->umask,
+		.access = options->access,
 		.debug = options->debug,
 	};
 	int r = tracker_create(&tracker_options, &instance->tracker);

@@ -163,12 +163,12 @@ static int set_id(const char *value, uint32_t *ret)
 
 static int set_uid(struct options *options, const char *value)
 {
-	return set_id(value, &options->uid);
+	return set_id(value, &options->access.uid);
 }
 
 static int set_gid(struct options *options, const char *value)
 {
-	return set_id(value, &options->gid);
+	return set_id(value, &options->access.gid);
 }
 
 static int set_umask(struct options *options, const char *value)
@@ -177,7 +177,8 @@ static int set_umask(struct options *options, const char *value)
 	int r = parse_number(value, 8, 0, 0777, &number);
 
 	if (r == 0)
-		options->umask = number;
+		options->access.umask = number;
+	options->has_umask = r == 0;
 	return r;
 }
 
@@ -185,11 +186,11 @@ static int set_group(struct options *options, const char *value)
 {
 	const struct group *group = getgrnam(value);
 
-	if (!group && set_id(value, &options->group) < 0)
+	if (!group && set_id(value, &options->access.group) < 0)
 		return -ENOENT;
 	if (group)
-		options->group = group->gr_gid;
-	options->has_group = true;
+		options->access.group = group->gr_gid;
+	options->access.has_group = true;
 	return 0;
 }
 
@@ -423,7 +424,7 @@ int options_parse(int argc, char *const *argv, struct options *ret, struct text 
 		.events_bytes = UINT64_C(8) << 20,
 		.pin_max = 64,
 		.pin_ns = 600 * NSEC_PER_SEC,
-		.umask = 077,
+		.access.umask = 077,
 	};
 	struct option longs[ARRAY_SIZE(settings) + 3] = {
 		{"help", no_argument, NULL, OPTION_HELP},
@@ -451,6 +452,9 @@ int options_parse(int argc, char *const *argv, struct options *ret, struct text 
 		if (r < 0)
 			return r;
 	}
+	/* Those in the group can get there, and who owns a process can see it. */
+	if (options.access.has_group && !options.has_umask)
+		options.access.umask = 022;
 	*ret = options;
 	options = (struct options){};
 	return 0;

@@ -13,6 +13,7 @@
 
 #include "core/pinrule.h"
 #include "core/text.h"
+#include "fs/access.h"
 
 enum options_command {
 	COMMAND_MOUNT,
@@ -41,13 +42,9 @@ struct options {
 	const char **pin_cross; /* file system types */
 	size_t pin_cross_count;
 
-	bool has_group;
-	gid_t group; /* who else may read kernel addresses */
 	pid_t pidns; /* 0: the daemon's own */
-
-	uid_t uid; /* owner and mode of the tree */
-	gid_t gid;
-	mode_t umask;
+	struct access_rules access;
+	bool has_umask;
 
 	/* What the pointers above point into. */
 	char **strings;

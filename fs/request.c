@@ -23,7 +23,7 @@ void request_init(struct request *request, fuse_req_t fuse, uint64_t id,
 	request->kind = kind;
 	request->fuse = fuse;
 	request->id = id;
-	request->caller = (struct view_caller){.uid = ctx->uid, .gid = ctx->gid, .pid = ctx->pid};
+	request->caller = (struct view_caller){.pid = ctx->pid};
 }
 
 static void request_free(struct request *request)

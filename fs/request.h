@@ -43,6 +43,7 @@ struct session {
 	struct timespec started;
 	struct fuse_session *fuse;
 	struct fuseext ext;
+	int proc_fd;  /* /proc, to know callers by */
 	int fd;	      /* /dev/fuse */
 	int exit_fd;  /* readable once the session is to end */
 	int ready_fd; /* readable once the kernel has an answer */
@@ -139,8 +140,11 @@ void request_release_node(struct request *request);
 int request_lookup_view(struct request *request, struct view_attr *ret);
 /* The same where the request is about a node: -ESTALE if what it belongs to is gone. */
 int request_lookup_node(struct request *request, struct view_attr *ret);
-/* A time for what has none: now, or the start of the session where nothing changes. */
-void session_set_time(const struct session *session, struct view_attr *attr);
+/* May the caller open or list what is in the request's view? -EACCES. */
+int request_check_access(const struct request *request);
+/* Time, mode and owner of what a view has found; NULL: of the root. */
+void session_complete(const struct session *session, const struct view *view,
+		      struct view_attr *attr);
 mode_t view_kind_type(enum view_kind kind);
 void request_fill_entry(const struct session *session, const struct node *node,
 			const struct view_attr *attr, uint64_t size, struct fuse_entry_param *ret);

@@ -32,18 +32,12 @@ mode_t view_kind_type(enum view_kind kind)
 void request_fill_stat(const struct session *session, uint64_t ino, const struct view_attr *attr,
 		       uint64_t size, struct stat *ret)
 {
-	mode_t mode = attr->kind == VIEW_DIR ? 0555 : attr->kind == VIEW_LINK ? 0777 : 0444;
-
-	if (attr->mode)
-		mode = attr->mode;
-	else if (attr->kind != VIEW_LINK)
-		mode &= ~session->options.umask;
 	*ret = (struct stat){
 		.st_ino = ino,
-		.st_mode = view_kind_type(attr->kind) | mode,
+		.st_mode = view_kind_type(attr->kind) | attr->mode,
 		.st_nlink = 1,
-		.st_uid = attr->mode ? attr->uid : session->options.uid,
-		.st_gid = attr->mode ? attr->gid : session->options.gid,
+		.st_uid = attr->uid,
+		.st_gid = attr->gid,
 		.st_size = size,
 		.st_blocks = (size + 511) / 512,
 		.st_blksize = 4096,
@@ -81,7 +75,8 @@ void request_fill_entry(const struct session *session, const struct node *node,
 	request_fill_stat(session, node->ino, attr, size, &ret->attr);
 }
 
-void session_set_time(const struct session *session, struct view_attr *attr)
+/* A time for what has none: now, or the start of the session where nothing changes. */
+static void set_time(const struct session *session, struct view_attr *attr)
 {
 	if (attr->mtime.tv_sec || attr->mtime.tv_nsec)
 		return;
@@ -89,6 +84,23 @@ void session_set_time(const struct session *session, struct view_attr *attr)
 		attr->mtime = session->started;
 	else
 		clock_gettime(CLOCK_REALTIME, &attr->mtime);
+}
+
+void session_complete(const struct session *session, const struct view *view,
+		      struct view_attr *attr)
+{
+	set_time(session, attr);
+	access_set_mode(&session->options.access, view ? view->ops->access : ACCESS_TREE, attr);
+}
+
+int request_check_access(const struct request *request)
+{
+	const struct session *session = request->session;
+
+	if (!request->view)
+		return 0;
+	return access_check(&session->options.access, request->view->ops->access, session->proc_fd,
+			    &request->caller);
 }
 
 /* What is now at the request's path? */
@@ -106,7 +118,7 @@ int request_lookup_view(struct request *request, struct view_attr *ret)
 		if (r < 0)
 			return r;
 	}
-	session_set_time(session, ret);
+	session_complete(session, request->view, ret);
 	return 0;
 }
 
@@ -216,6 +228,9 @@ void serve_lookup(struct request *request)
 	struct view_attr attr;
 	int r = check_parent(request);
 
+	/* The view itself may be seen. */
+	if (r == 0 && request->view && request->view->ops->secret_names && request->names.count)
+		r = request_check_access(request);
 	if (r == 0)
 		r = request_lookup_view(request, &attr);
 	if (r < 0)
@@ -325,7 +340,10 @@ void serve_open(struct request *request)
 {
 	struct node_open how = {};
 	struct view_attr now;
-	int r = request_lookup_node(request, &now);
+	int r = request_check_access(request);
+
+	if (r == 0)
+		r = request_lookup_node(request, &now);
 
 	if (r == 0 && now.kind == VIEW_STREAM) {
 		serve_stream_open(request, &now);
@@ -400,6 +418,8 @@ void serve_mkdir(struct request *request)
 	int r = -EROFS;
 
 	if (view && view->ops->mkdir)
+		r = request_check_access(request);
+	if (r == 0)
 		r = view->ops->mkdir(view->data, &request->names, &request->caller);
 	if (r == 0)
 		r = request_lookup_view(request, &attr);
@@ -415,6 +435,8 @@ void serve_rmdir(struct request *request)
 	int r = -EROFS;
 
 	if (view && view->ops->rmdir)
+		r = request_check_access(request);
+	if (r == 0)
 		r = view->ops->rmdir(view->data, &request->names, &request->caller);
 	request_reply_err(request, -r);
 }

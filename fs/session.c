@@ -89,6 +89,9 @@ int session_create(const struct session_options *options, struct tracker *tracke
 	session->options = *options;
 	session->tracker = tracker;
 	session->fd = session->exit_fd = session->ready_fd = -1;
+	session->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (session->proc_fd < 0)
+		return -errno;
 	handles_init(&session->directories, listing_destroy_handle);
 	handles_init(&session->streams, stream_destroy_handle);
 	clock_gettime(CLOCK_REALTIME, &session->started);
@@ -122,6 +125,8 @@ void session_destroy(struct session *session)
 		pool_destroy(session->pools[i]);
 	pool_destroy(session->foreign_pool);
 	node_table_destroy(session->nodes);
+	if (session->proc_fd >= 0)
+		close(session->proc_fd);
 	if (session->exit_fd >= 0)
 		close(session->exit_fd);
 	if (session->ready_fd >= 0)

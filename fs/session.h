@@ -99,9 +99,7 @@ struct foreign_ops {
 #define SESSION_MAX_READ (1 << 20)
 
 struct session_options {
-	uid_t uid; /* who owns the tree */
-	gid_t gid;
-	mode_t umask;
+	struct access_rules access;
 	bool debug; /* libfuse's own trace to stderr */
 };
 

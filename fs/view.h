@@ -22,6 +22,7 @@
 #include "core/cleanup.h"
 #include "core/snapshot.h"
 #include "core/text.h"
+#include "fs/access.h"
 
 enum view_kind {
 	VIEW_DIR,
@@ -68,8 +69,7 @@ struct view_attr {
 	 */
 	bool quick;
 	uint64_t size; /* of a stream: bytes kept. Others: 0, files are measured when asked for */
-	mode_t mode;   /* permission bits; 0: the tree's own for that kind */
-	/* With mode not 0: the owner, for what belongs to somebody (usdt/PID). */
+	mode_t mode;   /* permission bits; 0: what fs/access.h gives this kind, and the owner */
 	uid_t uid;
 	gid_t gid;
 };
@@ -90,11 +90,11 @@ struct view_path {
 	const char *name[VIEW_DEPTH];
 };
 
-/* Who asks: as FUSE tells it. pid is a thread id in the mounter's pid namespace, 0 for one outside
- * of it. */
+/*
+ * Who asks: a thread id in the mounter's pid namespace, 0 for one outside of it. The uid and gid
+ * that FUSE has, too, are none where mounts may be id-mapped (6.12): /proc knows them.
+ */
 struct view_caller {
-	uid_t uid;
-	gid_t gid;
 	pid_t pid;
 };
 
@@ -108,6 +108,10 @@ int view_list_add(struct view_list *list, const char *name, enum view_kind kind,
 
 struct view_ops {
 	const char *name;
+	/* Who may open what is in it, and list its directories. */
+	enum access_class access;
+	/* A name that is found in it tells already: who may not open may not look up either. */
+	bool secret_names;
 	bool may_block;
 	/*
 	 * With may_block: a lookup of this path, and of those above it, does not block. NULL: any

@@ -121,6 +121,8 @@ int view_addr_create(const struct view_context *context, struct view *ret)
 {
 	static const struct view_ops ops = {
 		.name = "addr",
+		.access = ACCESS_ADDRESSES,
+		.secret_names = true,
 		.lookup = lookup,
 		.list = list,
 		.render = render,

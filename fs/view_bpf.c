@@ -485,6 +485,7 @@ int view_bpf_create(const struct view_context *context, struct view *ret)
 {
 	static const struct view_ops ops = {
 		.name = "bpf",
+		.access = ACCESS_ADDRESSES,
 		.lookup = lookup,
 		.list = list,
 		.render = render,

@@ -227,6 +227,7 @@ int view_events_create(const struct view_context *context, struct view *ret)
 {
 	static const struct view_ops ops = {
 		.name = "events",
+		.access = ACCESS_ADDRESSES,
 		.lookup = lookup,
 		.stream_open = stream_open,
 		.stream_size = stream_size,

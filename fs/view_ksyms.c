@@ -39,6 +39,7 @@ int view_ksyms_create(const struct view_context *context, struct view *ret)
 {
 	static const struct view_ops ops = {
 		.name = "ksyms",
+		.access = ACCESS_ADDRESSES,
 		.lookup = lookup,
 		.render = render_ksyms,
 	};
@@ -51,6 +52,7 @@ int view_kallsyms_create(const struct view_context *context, struct view *ret)
 {
 	static const struct view_ops ops = {
 		.name = "kallsyms",
+		.access = ACCESS_ADDRESSES,
 		.lookup = lookup,
 		.render = render_kallsyms,
 	};

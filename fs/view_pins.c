@@ -517,6 +517,8 @@ int view_pins_create(const struct view_context *context, struct view *ret)
 {
 	static const struct view_ops ops = {
 		.name = "pins",
+		.access = ACCESS_ROOT,
+		.secret_names = true,
 		.may_block = true,
 		.lookup = lookup,
 		.list = list,

@@ -7,13 +7,16 @@
  *	PID/...		usdt_files.h
  *
  * Listing it is listing /proc: no process is looked into before somebody asks for it. All pids are
- * those of one /proc, which is looked into by an fd.
+ * those of one /proc, which is looked into by an fd. Whoever could not look at a process there
+ *finds none here (core/creds.h): modes cannot say that, so nothing here has a mode of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <string.h>
 
+#include "core/creds.h"
 #include "core/procfile.h"
 #include "core/usdt.h"
 #include "fs/usdt_files.h"
@@ -21,7 +24,8 @@
 
 struct usdt_view {
 	struct usdt *usdt;
-	int proc_fd;
+	int proc_fd;	 /* whose pids these are */
+	int own_proc_fd; /* where callers are looked up */
 	const dev_t *own_dev;
 };
 
@@ -68,15 +72,6 @@ static int find_place(const struct view_path *path, struct place *ret)
 	return 0;
 }
 
-/*
- * May the caller look at processes as /proc would let him? The tree is root's, whom /proc lets do
- * so with all of them.
- */
-static bool may_look(const struct view_caller *caller)
-{
-	return caller->uid == 0;
-}
-
 /* The process that asks, by its number in our /proc. -ENOENT: it has none there. */
 static int find_caller(const struct usdt_view *view, const struct view_caller *caller, pid_t *ret)
 {
@@ -87,31 +82,78 @@ static int find_caller(const struct usdt_view *view, const struct view_caller *c
 	return r == -ESRCH ? -ENOENT : r;
 }
 
+/* Who asks, as far as it matters to what he may see. */
+struct asker {
+	const struct usdt_view *view;
+	bool may_all;
+	pid_t self; /* 0: not in our /proc */
+	bool is_known;
+	struct creds creds;
+};
+
+static void asker_init(struct asker *asker, const struct usdt_view *view,
+		       const struct view_caller *caller)
+{
+	*asker = (struct asker){.view = view};
+	if (!caller->pid)
+		return;
+	asker->may_all = task_has_capability(view->own_proc_fd, caller->pid, CAP_SYS_PTRACE);
+	if (asker->may_all)
+		return;
+	asker->is_known = creds_read(view->own_proc_fd, caller->pid, &asker->creds) == 0;
+	if (find_caller(view, caller, &asker->self) < 0)
+		asker->self = 0;
+}
+
+static void asker_deinit(struct asker *asker)
+{
+	creds_deinit(&asker->creds);
+}
+#define _cleanup_asker_ CLEANUP(asker_deinit)
+
+/* May the caller look at a process as /proc would let him? */
+static bool may_look(const struct asker *asker, pid_t pid)
+{
+	if (asker->may_all || pid == asker->self)
+		return true;
+	return asker->is_known && creds_may_look(&asker->creds, asker->view->proc_fd, pid);
+}
+
 /* What usdt_files.h needs to know about usdt/PID. */
 struct process_owner {
-	const struct usdt_view *view;
+	const struct asker *asker;
 	pid_t pid;
 };
 
 static int scan_process(void *arg, struct usdt_scan **ret)
 {
 	const struct process_owner *owner = arg;
+	const struct usdt_view *view = owner->asker->view;
+	_cleanup_usdt_scan_ struct usdt_scan *scan = NULL;
 	struct usdt_source source;
-	int r = usdt_process_source(owner->view->proc_fd, owner->pid, true, &source);
+	int r = usdt_process_source(view->proc_fd, owner->pid, true, &source);
 
+	if (r == 0)
+		r = usdt_scan_create(view->usdt, *view->own_dev, &source, 1, &scan);
 	if (r < 0)
 		return r;
-	return usdt_scan_create(owner->view->usdt, *owner->view->own_dev, &source, 1, ret);
+	/* It may have exec'd a setuid program since its name was looked up. */
+	if (!may_look(owner->asker, owner->pid))
+		return -ENOENT;
+	*ret = take_ptr(scan);
+	return 0;
 }
 
-static int lookup_process(const struct usdt_view *view, const struct view_path *path, pid_t pid,
+static int lookup_process(const struct asker *asker, const struct view_path *path, pid_t pid,
 			  struct view_attr *ret)
 {
-	struct process_owner process = {view, pid};
+	struct process_owner process = {asker, pid};
 	const struct usdt_files_owner owner = {scan_process, &process};
 	_cleanup_process_ struct process opened = PROCESS_NONE;
-	int r = process_open(view->proc_fd, pid, &opened);
+	int r = process_open(asker->view->proc_fd, pid, &opened);
 
+	if (r == 0 && !may_look(asker, pid))
+		r = -ENOENT;
 	if (r < 0)
 		return r == -ESRCH ? -ENOENT : r;
 	return usdt_files_lookup(&owner, path->name + 1, path->count - 1, ret);
@@ -127,6 +169,7 @@ static int lookup(void *data, const struct view_path *path, const struct view_ca
 		  struct view_attr *ret)
 {
 	const struct usdt_view *view = data;
+	_cleanup_asker_ struct asker asker = {};
 	struct place place;
 	pid_t self;
 	int r = find_place(path, &place);
@@ -144,7 +187,8 @@ static int lookup(void *data, const struct view_path *path, const struct view_ca
 		*ret = (struct view_attr){.kind = VIEW_FILE, .generation = VIEW_VOLATILE};
 		return 0;
 	default:
-		return may_look(caller) ? lookup_process(view, path, place.pid, ret) : -ENOENT;
+		asker_init(&asker, view, caller);
+		return lookup_process(&asker, path, place.pid, ret);
 	}
 }
 
@@ -174,7 +218,7 @@ static int each_process(const struct usdt_view *view, int (*take)(void *arg, pid
 }
 
 struct pid_lister {
-	const struct usdt_view *view;
+	const struct asker *asker;
 	struct view_list *list;
 };
 
@@ -185,7 +229,8 @@ static int list_pid(void *arg, pid_t pid)
 	char name[16];
 	pid_t tid;
 
-	if (process_find(lister->view->proc_fd, pid, &tid) < 0)
+	if (process_find(lister->asker->view->proc_fd, pid, &tid) < 0 ||
+	    !may_look(lister->asker, pid))
 		return 0;
 	snprintf(name, sizeof(name), "%d", pid);
 	return view_list_add(lister->list, name, VIEW_DIR, &attr);
@@ -196,14 +241,16 @@ static int list_top(const struct usdt_view *view, const struct view_caller *call
 {
 	static const struct view_attr file = {.kind = VIEW_FILE, .generation = VIEW_VOLATILE};
 	static const struct view_attr link = {.kind = VIEW_LINK};
-	struct pid_lister lister = {view, list};
+	_cleanup_asker_ struct asker asker = {};
+	struct pid_lister lister = {&asker, list};
 	pid_t self;
 	int r = view_list_add(list, "probes", VIEW_FILE, &file);
 
 	if (r == 0 && find_caller(view, caller, &self) == 0)
 		r = view_list_add(list, "self", VIEW_LINK, &link);
-	if (r < 0 || !may_look(caller))
+	if (r < 0)
 		return r;
+	asker_init(&asker, view, caller);
 	return each_process(view, list_pid, &lister);
 }
 
@@ -220,15 +267,16 @@ static int list(void *data, const struct view_path *path, const struct view_call
 		return list_top(view, caller, list);
 	if (place.kind != PLACE_PROCESS)
 		return -ENOTDIR;
-	struct process_owner process = {view, place.pid};
+	_cleanup_asker_ struct asker asker = {};
+	struct process_owner process = {&asker, place.pid};
 	const struct usdt_files_owner owner = {scan_process, &process};
 
-	return may_look(caller) ? usdt_files_list(&owner, path->name + 1, path->count - 1, list)
-				: -ENOENT;
+	asker_init(&asker, view, caller);
+	return usdt_files_list(&owner, path->name + 1, path->count - 1, list);
 }
 
 struct sources {
-	const struct usdt_view *view;
+	const struct asker *asker;
 	struct usdt_source *sources;
 	size_t count, size;
 };
@@ -246,7 +294,9 @@ static int add_source(void *arg, pid_t pid)
 		sources->sources = more;
 		sources->size = size;
 	}
-	int r = usdt_process_source(sources->view->proc_fd, pid, false,
+	if (!may_look(sources->asker, pid))
+		return 0;
+	int r = usdt_process_source(sources->asker->view->proc_fd, pid, false,
 				    &sources->sources[sources->count]);
 
 	if (r == 0)
@@ -261,8 +311,11 @@ static int render_probes(const struct usdt_view *view, const struct view_caller 
 {
 	_cleanup_usdt_scan_ struct usdt_scan *scan = NULL;
 	_cleanup_text_ struct text text = {};
-	struct sources sources = {view};
-	int r = may_look(caller) ? each_process(view, add_source, &sources) : 0;
+	_cleanup_asker_ struct asker asker = {};
+	struct sources sources = {&asker};
+
+	asker_init(&asker, view, caller);
+	int r = each_process(view, add_source, &sources);
 
 	if (r < 0)
 		for (size_t i = 0; i < sources.count; i++)
@@ -289,11 +342,12 @@ static int render(void *data, const struct view_path *path, const struct view_ca
 		return render_probes(view, caller, ret);
 	if (place.kind != PLACE_PROCESS)
 		return -EISDIR;
-	struct process_owner process = {view, place.pid};
+	_cleanup_asker_ struct asker asker = {};
+	struct process_owner process = {&asker, place.pid};
 	const struct usdt_files_owner owner = {scan_process, &process};
 
-	return may_look(caller) ? usdt_files_render(&owner, path->name + 1, path->count - 1, ret)
-				: -ENOENT;
+	asker_init(&asker, view, caller);
+	return usdt_files_render(&owner, path->name + 1, path->count - 1, ret);
 }
 
 static int read_link(void *data, const struct view_path *path, const struct view_caller *caller,
@@ -332,6 +386,7 @@ static void destroy(void *data)
 
 	usdt_destroy(view->usdt);
 	close(view->proc_fd);
+	close(view->own_proc_fd);
 	free(view);
 }
 
@@ -350,7 +405,8 @@ int view_usdt_create(const struct view_context *context, struct view *ret)
 		.destroy = destroy,
 	};
 	_cleanup_free_ struct usdt_view *view = malloc(sizeof(*view));
-	_cleanup_fd_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int own_proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int proc_fd = fcntl(own_proc_fd, F_DUPFD_CLOEXEC, 3);
 
 	if (!view)
 		return -ENOMEM;
@@ -362,6 +418,7 @@ int view_usdt_create(const struct view_context *context, struct view *ret)
 	if (r < 0)
 		return r;
 	view->proc_fd = take_fd(&proc_fd);
+	view->own_proc_fd = take_fd(&own_proc_fd);
 	*ret = (struct view){&ops, take_ptr(view)};
 	return 0;
 }

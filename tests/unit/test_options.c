@@ -114,11 +114,11 @@ static void defaults(void **state)
 	assert_int_equal(options.pin_max, 64);
 	assert_int_equal(options.pin_ns, 600 * NSEC_PER_SEC);
 	assert_int_equal(options.pin_cross_count, 0);
-	assert_false(options.has_group);
+	assert_false(options.access.has_group);
 	assert_int_equal(options.pidns, 0);
-	assert_int_equal(options.uid, 0);
-	assert_int_equal(options.gid, 0);
-	assert_int_equal(options.umask, 077);
+	assert_int_equal(options.access.uid, 0);
+	assert_int_equal(options.access.gid, 0);
+	assert_int_equal(options.access.umask, 077);
 }
 
 static void every_option(void **state)
@@ -147,12 +147,12 @@ static void every_option(void **state)
 	assert_int_equal(options.pin_cross_count, 2);
 	assert_string_equal(options.pin_cross[0], "overlay");
 	assert_string_equal(options.pin_cross[1], "fuse.sshfs");
-	assert_true(options.has_group);
-	assert_int_equal(options.group, 0);
+	assert_true(options.access.has_group);
+	assert_int_equal(options.access.group, 0);
 	assert_int_equal(options.pidns, 42);
-	assert_int_equal(options.uid, 1000);
-	assert_int_equal(options.gid, 1001);
-	assert_int_equal(options.umask, 027);
+	assert_int_equal(options.access.uid, 1000);
+	assert_int_equal(options.access.gid, 1001);
+	assert_int_equal(options.access.umask, 027);
 	assert_string_equal(options.mountpoint, "/mnt");
 }
 
@@ -160,8 +160,8 @@ static void group_by_name(void **state)
 {
 	_cleanup_options_ struct options options = accept("--group=root");
 
-	assert_true(options.has_group);
-	assert_int_equal(options.group, 0);
+	assert_true(options.access.has_group);
+	assert_int_equal(options.access.group, 0);
 }
 
 static void as_mount_and_fstab_call_it(void **state)
@@ -173,7 +173,7 @@ static void as_mount_and_fstab_call_it(void **state)
 	assert_int_equal(options.command, COMMAND_MOUNT);
 	assert_string_equal(options.mountpoint, "/mnt");
 	assert_int_equal(options.retain_ns, 1200 * NSEC_PER_SEC);
-	assert_false(options.has_group);
+	assert_false(options.access.has_group);
 	assert_false(options.read_only);
 	options_deinit(&options);
 	options = accept("-o ro,nonempty,,defaults none /mnt");
