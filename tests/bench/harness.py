@@ -106,6 +106,12 @@ class Mount:
                 return value
         raise KeyError(key)
 
+    def metric(self, name):
+        for line in self.read('metrics').splitlines():
+            if line.startswith(f'{name} '):
+                return float(line.split()[1])
+        raise KeyError(name)
+
     def cpu(self):
         """Seconds of CPU that the daemon has used, of all its threads, to the nanosecond."""
         # The clock of another process, as clock_getcpuclockid() makes it.
