@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "core/tracker.h"
+#include "fs/attach.h"
 #include "fs/mount.h"
 #include "fs/options.h"
 #include "fs/session.h"
@@ -294,10 +295,21 @@ static int check(void)
 static int unmount(const struct options *options)
 {
 	_cleanup_text_ struct text error = {};
-	int r = mount_umount(options->mountpoint, &error);
+	int r = mount_umount(options->mountpoint, options->lazy, &error);
 
 	if (r < 0)
 		complain(&error, r);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int in_container(const struct options *options,
+			int (*command)(const struct options *options, struct text *message))
+{
+	_cleanup_text_ struct text message = {};
+	int r = command(options, &message);
+
+	if (r < 0 || message.len)
+		complain(&message, r);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -325,6 +337,10 @@ int main(int argc, char **argv)
 		return check();
 	case COMMAND_UMOUNT:
 		return unmount(&options);
+	case COMMAND_ATTACH:
+		return in_container(&options, attach);
+	case COMMAND_DETACH:
+		return in_container(&options, detach);
 	case COMMAND_MOUNT:
 		break;
 	}

@@ -19,9 +19,9 @@
 #include <sys/sysmacros.h>
 
 #include "core/mountinfo.h"
+#include "core/mountns.h"
 #include "fs/session.h"
 
-#define TYPE "fuse.ksymfs"
 /* Dead mounts that can lie on each other before we give up. */
 #define MAX_STALE 16
 /* The kernel's own 128 KiB make eight times the requests. */
@@ -37,11 +37,7 @@ static bool can_mount(void)
 	return data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN);
 }
 
-/*
- * The absolute path without symlinks, also of a mount whose daemon is dead: then only what leads to
- * it is resolved.
- */
-static int resolve(const char *path, char **ret)
+int mount_resolve(const char *path, char **ret)
 {
 	*ret = realpath(path, NULL);
 	if (*ret)
@@ -82,7 +78,7 @@ static bool is_ours(const char *path)
 	if (mountinfo_read(&list) < 0)
 		return false;
 	const struct mountinfo *mountinfo = mountinfo_at(&list, path);
-	return mountinfo && strcmp(mountinfo->type, TYPE) == 0;
+	return mountinfo && strcmp(mountinfo->type, MOUNT_TYPE) == 0;
 }
 
 static int remove_stale(const char *path, struct text *error)
@@ -154,7 +150,7 @@ static int fail_open(const char *path, int r, struct text *error)
 static int open_directory(const char *mountpoint, struct mount *mount, struct text *error)
 {
 	for (int i = 0; i < MAX_STALE; i++) {
-		int r = resolve(mountpoint, &mount->path);
+		int r = mount_resolve(mountpoint, &mount->path);
 
 		if (r == -ENOENT && strcmp(mountpoint, DEFAULT_MOUNTPOINT) == 0 &&
 		    mkdir(mountpoint, 0755) == 0)
@@ -248,7 +244,7 @@ int mount_attach(struct mount *target, const struct options *options, struct tex
 		 "fd=%d,rootmode=%o,user_id=%u,group_id=%u,default_permissions,allow_other,"
 		 "max_read=%u",
 		 target->fd, S_IFDIR, geteuid(), getegid(), SESSION_MAX_READ);
-	if (mount("ksymfs", target->path, TYPE, flags, data) < 0)
+	if (mount("ksymfs", target->path, MOUNT_TYPE, flags, data) < 0)
 		return fail(error, -errno, target->path, strerror(errno),
 			    errno == ENODEV ? "the kernel has no FUSE; try modprobe fuse"
 					    : "see dmesg");
@@ -290,6 +286,7 @@ void mount_detach(struct mount *mount)
 		    mountinfo_at(&list, mountinfo->mountpoint)->dev == mount->dev)
 			umount2(mountinfo->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
 	}
+	mountns_unmount(mount->dev);
 	mount->detached = true;
 }
 
@@ -302,21 +299,40 @@ void mount_deinit(struct mount *mount)
 		close(take_fd(&mount->fd));
 }
 
-int mount_umount(const char *mountpoint, struct text *error)
+/* Once our own namespace is rid of it, containers go without as well, and the daemon ends. */
+static void unmount_copies(dev_t dev)
 {
-	_cleanup_free_ char *path = NULL;
-	int r = resolve(mountpoint, &path);
+	_cleanup_mountinfo_ struct mountinfo_list list = {};
 
+	if (mountinfo_read(&list) < 0)
+		return;
+	for (size_t i = 0; i < list.count; i++)
+		if (list.mounts[i].dev == dev)
+			return;
+	mountns_unmount(dev);
+}
+
+int mount_umount(const char *mountpoint, bool lazy, struct text *error)
+{
+	_cleanup_mountinfo_ struct mountinfo_list list = {};
+	_cleanup_free_ char *path = NULL;
+	int r = mount_resolve(mountpoint, &path);
+
+	if (r == 0)
+		r = mountinfo_read(&list);
 	if (r < 0) {
 		text_printf(error, "cannot unmount %s: %s", mountpoint, strerror(-r));
 		return r;
 	}
-	if (!is_ours(path)) {
+	const struct mountinfo *mountinfo = mountinfo_at(&list, path);
+	if (!mountinfo || strcmp(mountinfo->type, MOUNT_TYPE) != 0) {
 		text_printf(error, "cannot unmount %s: no ksymfs is mounted there", path);
 		return -EINVAL;
 	}
-	if (umount2(path, UMOUNT_NOFOLLOW) == 0)
+	if (umount2(path, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0) {
+		unmount_copies(mountinfo->dev);
 		return 0;
+	}
 	r = -errno;
 	if (r == -EBUSY)
 		text_printf(error,

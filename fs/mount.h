@@ -12,6 +12,9 @@
 #include "core/text.h"
 #include "fs/options.h"
 
+/* Of the mount, in mountinfo. */
+#define MOUNT_TYPE "fuse.ksymfs"
+
 struct mount {
 	char *path;    /* absolute, without symlinks */
 	int directory; /* what is below, locked until it is hidden; -1 */
@@ -32,14 +35,22 @@ int mount_prepare(const struct options *options, struct mount *ret, struct text 
 int mount_attach(struct mount *target, const struct options *options, struct text *error);
 /* Once the kernel has its first answer, which sets it too: makes it read ahead far enough. */
 void mount_set_readahead(const struct mount *mount);
-/* Unmounts every mount of this file system that our namespace sees, whatever is open in it. */
+/* Unmounts every mount of this file system, in all mount namespaces, whatever is open in it. */
 void mount_detach(struct mount *mount);
 /* Closes everything: then whoever still waits for an answer gets an error. */
 void mount_deinit(struct mount *mount);
 #define _cleanup_mount_ CLEANUP(mount_deinit)
 
-/* `ksymfs umount`: -EBUSY, -EINVAL where there is none of ours. */
-int mount_umount(const char *mountpoint, struct text *error);
+/*
+ * The absolute path without symlinks, also of a mount whose daemon is dead: then only what leads to
+ * it is resolved. -errno, -ENOMEM.
+ */
+int mount_resolve(const char *path, char **ret);
+/*
+ * `ksymfs umount`: -EBUSY, -EINVAL where there is none of ours. lazy: whatever is open in it, which
+ * goes on until it is closed.
+ */
+int mount_umount(const char *mountpoint, bool lazy, struct text *error);
 /* `ksymfs check`: a line on what mounting needs. Whether it is there. */
 bool mount_check(struct text *text);
 

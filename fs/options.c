@@ -13,15 +13,20 @@
 const char options_help[] =
 	"usage: ksymfs [-f] [-d] [-o OPT,...] [OPTION...] [SOURCE] [MOUNTPOINT]\n"
 	"       ksymfs check\n"
-	"       ksymfs umount [MOUNTPOINT]\n"
+	"       ksymfs attach [--from=MOUNTPOINT] PID [DIRECTORY]\n"
+	"       ksymfs detach [--from=MOUNTPOINT] PID [DIRECTORY]\n"
+	"       ksymfs umount [-l] [MOUNTPOINT]\n"
 	"\n"
 	"Mounts the running kernel's symbols, BPF programs and USDT probes as files, at\n"
 	"" DEFAULT_MOUNTPOINT " unless another directory is given, and goes to the background.\n"
-	"`check` says what this kernel and these rights allow.\n"
+	"`check` says what this kernel and these rights allow. `attach` puts the mount, "
+	"read-only,\n"
+	"into the mount namespace of a process, at its own path there unless DIRECTORY is given.\n"
 	"\n"
 	"  -f                     stay in the foreground\n"
 	"  -d                     trace every request to stderr, and stay in the foreground\n"
 	"  -o uid=N,gid=N,umask=N owner and mode of the tree (0, 0, 077)\n"
+	"  -l                     umount at once, whatever is open\n"
 	"  -o nonempty            hide what the mount point has in it\n"
 	"  -o ro                  without mkdir and rmdir in pins/\n"
 	"  --retain-time=DUR      how long to keep unloaded programs (10m)\n"
@@ -32,7 +37,8 @@ const char options_help[] =
 	"  --pin-max=N            how many pins there may be (64)\n"
 	"  --pin-time=DUR         how long a pin outlives its process (10m)\n"
 	"  --pin-cross=TYPE,...   file system types that a pinned root may lead into\n"
-	"  --group=NAME           who else may read kernel addresses\n"
+	"  --group=NAME           who else may read kernel addresses; then umask=022, so that\n"
+	"                         all can get to usdt/ of their own processes\n"
 	"  --pidns=PID            whose pid namespace usdt/ and pins/ use\n"
 	"  --help, --version\n"
 	"\n"
@@ -350,6 +356,33 @@ static int parse_mount_options(struct options *options, const char *list, struct
 	}
 }
 
+static const struct command_word {
+	const char *name;
+	enum options_command command;
+	int max_operands; /* itself included */
+} command_words[] = {
+	{"check", COMMAND_CHECK, 1},
+	{"umount", COMMAND_UMOUNT, 2},
+	{"attach", COMMAND_ATTACH, 3},
+	{"detach", COMMAND_DETACH, 3},
+};
+
+static int parse_process(int count, char *const *operands, struct options *options,
+			 struct text *error)
+{
+	uint64_t pid;
+
+	if (count < 2 || parse_number(operands[1], 10, 1, INT32_MAX, &pid) < 0) {
+		text_printf(error, "%s: wants a pid; see ksymfs --help", operands[0]);
+		return -EINVAL;
+	}
+	options->pid = pid;
+	if (count > 2)
+		options->directory = operands[2];
+	options->mountpoint = options->from ?: DEFAULT_MOUNTPOINT;
+	return 0;
+}
+
 /* What stands without a dash: a command, or where to mount. */
 static int parse_operands(int count, char *const *operands, struct options *options,
 			  struct text *error)
@@ -357,14 +390,24 @@ static int parse_operands(int count, char *const *operands, struct options *opti
 	int max = 2;
 
 	options->mountpoint = DEFAULT_MOUNTPOINT;
-	if (count && strcmp(operands[0], "check") == 0) {
-		options->command = COMMAND_CHECK;
-		max = 1;
-	} else if (count && strcmp(operands[0], "umount") == 0) {
-		options->command = COMMAND_UMOUNT;
+	for (size_t i = 0; count && i < ARRAY_SIZE(command_words); i++) {
+		if (strcmp(operands[0], command_words[i].name) == 0) {
+			options->command = command_words[i].command;
+			max = command_words[i].max_operands;
+		}
 	}
 	if (count > max) {
 		text_printf(error, "%s: one argument too many; see ksymfs --help", operands[max]);
+		return -EINVAL;
+	}
+	if (options->command == COMMAND_ATTACH || options->command == COMMAND_DETACH)
+		return parse_process(count, operands, options, error);
+	if (options->from) {
+		text_puts(error, "--from: is for attach and detach; see ksymfs --help");
+		return -EINVAL;
+	}
+	if (options->lazy && options->command != COMMAND_UMOUNT) {
+		text_puts(error, "-l: is for umount; see ksymfs --help");
 		return -EINVAL;
 	}
 	if (count == 2 || (count == 1 && options->command == COMMAND_MOUNT))
@@ -375,6 +418,7 @@ static int parse_operands(int count, char *const *operands, struct options *opti
 enum {
 	OPTION_HELP = 1000,
 	OPTION_VERSION,
+	OPTION_FROM,
 	OPTION_SETTING, /* and on: an index into settings */
 };
 
@@ -387,6 +431,12 @@ static int handle(int c, int argc, char *const *argv, struct options *options, s
 	case 'd':
 		options->foreground = true;
 		options->debug = true;
+		return 0;
+	case 'l':
+		options->lazy = true;
+		return 0;
+	case OPTION_FROM:
+		options->from = optarg;
 		return 0;
 	case 'o':
 		return parse_mount_options(options, optarg, error);
@@ -426,11 +476,12 @@ int options_parse(int argc, char *const *argv, struct options *ret, struct text 
 		.pin_ns = 600 * NSEC_PER_SEC,
 		.access.umask = 077,
 	};
-	struct option longs[ARRAY_SIZE(settings) + 3] = {
+	struct option longs[ARRAY_SIZE(settings) + 4] = {
 		{"help", no_argument, NULL, OPTION_HELP},
 		{"version", no_argument, NULL, OPTION_VERSION},
+		{"from", required_argument, NULL, OPTION_FROM},
 	};
-	size_t count = 2;
+	size_t count = 3;
 	int c, r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
@@ -439,7 +490,7 @@ int options_parse(int argc, char *const *argv, struct options *ret, struct text 
 							 OPTION_SETTING + i};
 	}
 	optind = 0;
-	while ((c = getopt_long(argc, argv, ":fdo:hV", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":fdlo:hV", longs, NULL)) != -1) {
 		r = handle(c, argc, argv, &options, error);
 		if (r < 0)
 			return r;

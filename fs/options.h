@@ -19,13 +19,19 @@ enum options_command {
 	COMMAND_MOUNT,
 	COMMAND_CHECK,
 	COMMAND_UMOUNT,
+	COMMAND_ATTACH,
+	COMMAND_DETACH,
 	COMMAND_HELP,
 	COMMAND_VERSION,
 };
 
 struct options {
 	enum options_command command;
-	const char *mountpoint; /* DEFAULT_MOUNTPOINT unless given */
+	const char *mountpoint; /* DEFAULT_MOUNTPOINT unless given; what to attach and detach */
+	const char *from;	/* what --from said; NULL */
+	const char *directory;	/* of attach and detach, in the container; NULL: as mountpoint */
+	pid_t pid;		/* of attach and detach */
+	bool lazy;		/* of umount */
 	bool foreground;
 	bool debug;
 	bool read_only; /* not even mkdir and rmdir in pins/ */

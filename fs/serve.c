@@ -344,7 +344,6 @@ void serve_open(struct request *request)
 
 	if (r == 0)
 		r = request_lookup_node(request, &now);
-
 	if (r == 0 && now.kind == VIEW_STREAM) {
 		serve_stream_open(request, &now);
 		return;

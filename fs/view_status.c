@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 
 #include "core/host.h"
+#include "core/mountns.h"
 #include "core/tracker.h"
 #include "fs/session.h"
 #include "fs/views.h"
@@ -91,7 +93,8 @@ static int lookup_volatile(void *view, const struct view_path *path,
 {
 	if (path->count)
 		return -ENOENT;
-	*ret = (struct view_attr){.kind = VIEW_FILE, .generation = VIEW_VOLATILE};
+	/* status looks at every process there is. */
+	*ret = (struct view_attr){.kind = VIEW_FILE, .generation = VIEW_VOLATILE, .slow = true};
 	return 0;
 }
 
@@ -105,6 +108,23 @@ static void write_clocks(struct text *text)
 		text_putc(text, '-');
 	text_seconds(text, offset < 0 ? -(uint64_t)offset : (uint64_t)offset);
 	text_printf(text, "\nboot_id: %s\n", host_boot_id(boot_id) == 0 ? boot_id : "-");
+}
+
+/* Where the mount was attached to containers. */
+static void write_attached(const struct view_context *context, struct text *text)
+{
+	_cleanup_mountns_places_ struct mountns_places places = {};
+
+	if (!*context->own_dev)
+		return;
+	int r = mountns_find_marked(*context->own_dev, &places);
+	if (r < 0)
+		text_printf(text, "attached: missing: %s\n", strerror(-r));
+	for (size_t i = 0; i < places.count; i++) {
+		text_printf(text, "attached: pid=%d dir=", places.places[i].pid);
+		text_escape(text, places.places[i].mountpoint, strlen(places.places[i].mountpoint));
+		text_putc(text, '\n');
+	}
 }
 
 static int render_status(void *view, const struct view_path *path, const struct view_caller *caller,
@@ -125,6 +145,7 @@ static int render_status(void *view, const struct view_path *path, const struct 
 		if (context->views[i].ops->status)
 			context->views[i].ops->status(context->views[i].data, &text);
 	}
+	write_attached(context, &text);
 	return text_take_snapshot(&text, ret);
 }
 

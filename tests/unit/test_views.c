@@ -16,7 +16,9 @@
 static struct tracker tracker;
 static struct view views[3];
 static size_t view_count;
+static const dev_t not_mounted;
 static const struct view_context context = {
+	.own_dev = &not_mounted,
 	.tracker = &tracker,
 	.views = views,
 	.view_count = &view_count,
