@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Disassembles JITed code: see asm.h. */
+/*
+ * Disassembles JITed code: see asm.h.
+ *
+ * Capstone is loaded when it is first needed. Linked, its tables for a dozen machines would be
+ * relocated by every command and daemon at its start: some 400 pages written to for what few ask
+ * for, which is longer than all else that a start does before it reads a symbol.
+ */
 #include "core/asm.h"
 
 #include <errno.h>
@@ -20,8 +26,11 @@ int asm_write(const struct prog *prog, const struct lineinfo *lines, const struc
 #else
 
 #include <capstone/capstone.h>
+#include <dlfcn.h>
 #include <elf.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* One row of a listing; its words are in struct body's. */
@@ -60,31 +69,64 @@ struct listing {
 	unsigned int width; /* bytes of the longest usual one: a column's */
 };
 
+#define CAPSTONE_FUNCTIONS(x)                                                                      \
+	x(cs_open) x(cs_close) x(cs_option) x(cs_malloc) x(cs_free) x(cs_disasm_iter)
+
+static struct {
+	pthread_once_t once;
+	bool is_there;
+#define FUNCTION(name) __typeof__(&(name)) name;
+	CAPSTONE_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+} capstone = {.once = PTHREAD_ONCE_INIT};
+
+static void load_capstone(void)
+{
+	char soname[32];
+
+	/* Of the version whose structures this was built with. It stays to the end. */
+	snprintf(soname, sizeof(soname), "libcapstone.so.%d", CS_API_MAJOR);
+	void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return;
+	capstone.is_there = true;
+#define FIND(name)                                                                                 \
+	capstone.name = dlsym(library, #name);                                                     \
+	capstone.is_there &= capstone.name != NULL;
+	CAPSTONE_FUNCTIONS(FIND)
+#undef FIND
+}
+
 bool asm_is_available(void)
 {
-	return true;
+	pthread_once(&capstone.once, load_capstone);
+	return capstone.is_there;
 }
 
 static void listing_deinit(struct listing *listing)
 {
 	if (listing->insn)
-		cs_free(listing->insn, 1);
+		capstone.cs_free(listing->insn, 1);
 	if (listing->disassembler)
-		cs_close(&listing->disassembler);
+		capstone.cs_close(&listing->disassembler);
 }
 
 static int open_disassembler(struct listing *listing)
 {
 	cs_err error;
 
+	if (!asm_is_available())
+		return -EOPNOTSUPP;
 	switch (listing->machine) {
 	case EM_X86_64:
-		error = cs_open(CS_ARCH_X86, CS_MODE_64, &listing->disassembler);
+		error = capstone.cs_open(CS_ARCH_X86, CS_MODE_64, &listing->disassembler);
 		listing->unit = 1;
 		listing->width = 10; /* movabs */
 		break;
 	case EM_AARCH64:
-		error = cs_open(CS_ARCH_ARM64, CS_MODE_LITTLE_ENDIAN, &listing->disassembler);
+		error = capstone.cs_open(CS_ARCH_ARM64, CS_MODE_LITTLE_ENDIAN,
+					 &listing->disassembler);
 		listing->unit = 4;
 		listing->width = 4;
 		break;
@@ -95,9 +137,9 @@ static int open_disassembler(struct listing *listing)
 		return error == CS_ERR_MEM ? -ENOMEM : -EOPNOTSUPP;
 	/* The syntax that the kernel's own code and objdump use. */
 	if (listing->machine == EM_X86_64)
-		cs_option(listing->disassembler, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
-	cs_option(listing->disassembler, CS_OPT_DETAIL, CS_OPT_ON);
-	listing->insn = cs_malloc(listing->disassembler);
+		capstone.cs_option(listing->disassembler, CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
+	capstone.cs_option(listing->disassembler, CS_OPT_DETAIL, CS_OPT_ON);
+	listing->insn = capstone.cs_malloc(listing->disassembler);
 	return listing->insn ? 0 : -ENOMEM;
 }
 
@@ -153,7 +195,7 @@ static void decode_row(const struct listing *listing, struct body *body, size_t 
 	const cs_insn *insn = listing->insn;
 
 	*ret = (struct decoded){};
-	if (cs_disasm_iter(listing->disassembler, &code, &left, &addr, listing->insn)) {
+	if (capstone.cs_disasm_iter(listing->disassembler, &code, &left, &addr, listing->insn)) {
 		size_t operands = strlen(insn->op_str);
 
 		ret->size = insn->size;

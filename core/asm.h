@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A program's machine code, disassembled: names for what it calls, labels for its jumps, its source
- * lines between. By capstone, where this was built with it.
+ * lines between. By capstone, where this was built with it and it is installed.
  *
  * A pure function of a captured program and of the names it is given. Takes no lock.
  */
@@ -16,7 +16,7 @@
 #include "core/prog.h"
 #include "core/text.h"
 
-/* Was this built with a disassembler? */
+/* Was this built with a disassembler, and is it there? Loads it, the first time. */
 bool asm_is_available(void);
 
 /*

@@ -13,19 +13,26 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/layout.h"
+
 #define KALLSYMS "/proc/kallsyms"
 
 /* What the kernel allocates an image in, and says in its record. The true length is asked for. */
 #define IMAGE_PAGE 4096
 
-int tracker_read_kallsyms(struct tracker *tracker, bool modules_only, struct kallsyms *ret)
+static int open_kallsyms(struct tracker *tracker)
 {
-	_cleanup_fd_ int fd = open(KALLSYMS, O_RDONLY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : 0;
+	int fd = open(KALLSYMS, O_RDONLY | O_CLOEXEC);
 
 	tracker->kallsyms_reads++;
-	if (r == 0)
-		r = kallsyms_read(fd, modules_only, ret, &tracker->kallsyms_bad_line);
+	return fd < 0 ? -errno : fd;
+}
+
+int tracker_read_kallsyms(struct tracker *tracker, struct kallsyms *ret)
+{
+	_cleanup_fd_ int fd = open_kallsyms(tracker);
+	int r = fd < 0 ? fd : kallsyms_read(fd, true, ret, &tracker->kallsyms_bad_line);
+
 	tracker->kallsyms_source.error = r;
 	return r;
 }
@@ -163,63 +170,115 @@ int tracker_walk_programs(struct tracker *tracker, bool announce, struct differe
 	return 0;
 }
 
+/* A baseline while kallsyms is read. */
+struct baseline {
+	struct tracker *tracker;
+	uint64_t seen;
+	struct layout layout;
+	struct kallsyms aside; /* what is not added as it comes */
+};
+
+/*
+ * Rows of vmlinux, nearly all there are, go to the table while they are in the cache. What belongs
+ * to modules comes in no order, what belongs to programs waits until the programs themselves have
+ * been asked, and whether an address of 0 means anything is known at the end.
+ */
+static int take_baseline_rows(struct symbol *rows, size_t count, void *arg)
+{
+	struct baseline *baseline = arg;
+	size_t kept = 0;
+
+	layout_see(&baseline->layout, rows, count);
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].kind == SYMBOL_CORE && rows[i].addr) {
+			rows[kept++] = rows[i];
+			continue;
+		}
+		int r = kallsyms_keep(&baseline->aside, &rows[i]);
+
+		if (r < 0)
+			return r;
+	}
+	int r = symtab_add_all(baseline->tracker->state.symbols, rows, kept);
+
+	return MIN(r, 0);
+}
+
+/* Adds the rows that stood aside, but for those of programs, which are left in the list. */
+static int add_aside(struct baseline *baseline)
+{
+	struct tracker *tracker = baseline->tracker;
+	struct kallsyms *aside = &baseline->aside;
+	_cleanup_free_ struct symbol *others = calloc(aside->count + 1, sizeof(*others));
+	size_t programs = 0, count = 0;
+
+	if (!others)
+		return -ENOMEM;
+	for (size_t i = 0; i < aside->count; i++) {
+		struct symbol *symbol = &aside->symbols[i];
+
+		if (is_program_row(symbol)) {
+			tracker->state.has_cfi |= strncmp(symbol->name, "__cfi_bpf_prog_", 15) == 0;
+			aside->symbols[programs++] = *symbol;
+			continue;
+		}
+		if (symbol->kind != SYMBOL_CORE) {
+			symbol->added = baseline->seen;
+			symbol->observed = true;
+		}
+		bool live = symbol->kind == SYMBOL_BPF_IMAGE || symbol->kind == SYMBOL_OUT_OF_LINE;
+
+		/* Nothing would tell when an image goes. */
+		if (live && !tracker->rings)
+			continue;
+		if (live)
+			tracker_complete_image(tracker, symbol);
+		others[count++] = *symbol;
+	}
+	aside->count = programs;
+	int r = symtab_add_all(tracker->state.symbols, others, count);
+
+	return MIN(r, 0);
+}
+
+/* Reads kallsyms into the table. A list that is refused leaves nothing there. */
+static int read_baseline(struct baseline *baseline)
+{
+	struct tracker *tracker = baseline->tracker;
+	struct symtab *symbols = tracker->state.symbols;
+	struct kallsyms *aside = &baseline->aside;
+	_cleanup_fd_ int fd = open_kallsyms(tracker);
+	int r = fd < 0 ? fd
+		       : kallsyms_visit(fd, take_baseline_rows, baseline, &aside->hidden,
+					&tracker->kallsyms_bad_line);
+
+	tracker->kallsyms_source.error = r;
+	tracker->state.hidden = r == 0 && aside->hidden;
+	if (r < 0 || aside->hidden) {
+		symtab_clear(symbols);
+		aside->count = 0;
+		return r == -ENOMEM ? r : 0;
+	}
+	r = layout_add_bounds(&baseline->layout, symbols);
+	return r < 0 ? r : add_aside(baseline);
+}
+
 int tracker_baseline(struct tracker *tracker)
 {
-	struct kstate *state = &tracker->state;
-	uint64_t seen = monotonic_now();
+	struct baseline baseline = {.tracker = tracker, .seen = monotonic_now()};
 	struct differences found = {};
-	struct kallsyms list = {};
-	size_t kept = 0;
-	int r = tracker_read_kallsyms(tracker, false, &list);
+	int r = read_baseline(&baseline);
 
-	if (r == -ENOMEM)
-		return r;
-	state->hidden = list.hidden;
-	if (r < 0 || list.hidden)
-		list.count = 0;
-
-	/* Rows of programs stand aside until the programs themselves have been asked. */
-	_cleanup_free_ struct symbol *programs = calloc(list.count + 1, sizeof(*programs));
-	size_t program_count = 0;
-
-	if (programs) {
-		kallsyms_add_core_bounds(&list, state->symbols);
-		for (size_t i = 0; i < list.count; i++) {
-			struct symbol *symbol = &list.symbols[i];
-
-			if (is_program_row(symbol)) {
-				programs[program_count++] = *symbol;
-				state->has_cfi |= strncmp(symbol->name, "__cfi_bpf_prog_", 15) == 0;
-				continue;
-			}
-			if (symbol->kind != SYMBOL_CORE) {
-				symbol->added = seen;
-				symbol->observed = true;
-			}
-			/* Nothing would tell when an image goes. */
-			bool live = symbol->kind == SYMBOL_BPF_IMAGE ||
-				    symbol->kind == SYMBOL_OUT_OF_LINE;
-
-			if (live && !tracker->rings)
-				continue;
-			if (live)
-				tracker_complete_image(tracker, symbol);
-			list.symbols[kept++] = *symbol;
-		}
-		r = symtab_add_all(state->symbols, list.symbols, kept);
-	} else {
-		r = -ENOMEM;
-	}
-	if (r >= 0) {
+	if (r == 0) {
 		tracker_read_module_bounds(tracker);
 		tracker_walk_programs(tracker, false, &found);
-		for (size_t i = 0; i < program_count; i++)
-			found_unclaimed(tracker, &programs[i], seen);
+		for (size_t i = 0; i < baseline.aside.count; i++)
+			found_unclaimed(tracker, &baseline.aside.symbols[i], baseline.seen);
 		for (int part = 0; part < KSTATE_PARTS; part++)
-			kstate_changed(state, part, seen);
+			kstate_changed(&tracker->state, part, baseline.seen);
 	}
-	kallsyms_deinit(&list);
-	return r < 0 ? r : 0;
+	kallsyms_deinit(&baseline.aside);
+	return r;
 }
 
 void tracker_resync(struct tracker *tracker)

@@ -87,7 +87,7 @@ static int compare_rows_with_kernel(struct tracker *tracker, struct rows *rows, 
 	struct kstate *state = &tracker->state;
 	uint64_t seen = monotonic_now();
 	struct kallsyms list = {};
-	int r = tracker_read_kallsyms(tracker, true, &list);
+	int r = tracker_read_kallsyms(tracker, &list);
 
 	if (r < 0)
 		return r;

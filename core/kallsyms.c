@@ -21,20 +21,47 @@
 #define READ_SIZE  (64 * 1024)
 #define BLOCK_SIZE (64 * 1024)
 
-/* Takes one line, without its newline; -EBADMSG for one that is not a row. */
-typedef int line_fn(const char *line, size_t len, void *arg);
+/* Where the lines come from: an fd, or memory. */
+struct source {
+	int fd;
+	const char *data; /* NULL: fd */
+	size_t len;
+};
+
+/* Takes one line, with a NUL for its newline; -EBADMSG for one that is not a row. */
+typedef int line_fn(char *line, size_t len, void *arg);
+/* Lines are about to be overwritten. */
+typedef int flush_fn(void *arg);
+
+static ssize_t source_read(struct source *source, char *buf, size_t size)
+{
+	if (source->data) {
+		size_t len = MIN(size, source->len);
+
+		memcpy(buf, source->data, len);
+		source->data += len;
+		source->len -= len;
+		return len;
+	}
+	for (;;) {
+		ssize_t n = read(source->fd, buf, size);
+
+		if (n >= 0 || errno != EINTR)
+			return n < 0 ? -errno : n;
+	}
+}
 
 /*
- * Hands over the lines of data, the one after the last newline only at the end of all data. Returns
- * how many bytes were used. *number counts lines.
+ * Hands over the lines of data, the one after the last newline only at the end of all data, when
+ * there is room for a NUL behind it. Returns how many bytes were used. *number counts lines.
  */
-static ssize_t take_lines(const char *data, size_t len, bool at_end, line_fn *take, void *arg,
+static ssize_t take_lines(char *data, size_t len, bool at_end, line_fn *take, void *arg,
 			  size_t *number)
 {
 	size_t used = 0;
 
 	while (used < len) {
-		const char *line = data + used;
+		char *line = data + used;
 		const char *newline = memchr(line, '\n', len - used);
 
 		if (!newline && !at_end)
@@ -43,6 +70,7 @@ static ssize_t take_lines(const char *data, size_t len, bool at_end, line_fn *ta
 		size_t line_len = newline ? (size_t)(newline - line) : len - used;
 
 		++*number;
+		line[line_len] = '\0';
 
 		int r = take(line, line_len, arg);
 
@@ -53,28 +81,30 @@ static ssize_t take_lines(const char *data, size_t len, bool at_end, line_fn *ta
 	return used;
 }
 
-static int read_lines(int fd, line_fn *take, void *arg, size_t *number)
+static int read_lines(struct source *source, line_fn *take, flush_fn *flush, void *arg,
+		      size_t *number)
 {
-	_cleanup_free_ char *buf = malloc(READ_SIZE);
+	_cleanup_free_ char *buf = malloc(READ_SIZE + 1);
 	size_t len = 0;
 
 	if (!buf)
 		return -ENOMEM;
 	for (;;) {
-		ssize_t n = read(fd, buf + len, READ_SIZE - len);
+		ssize_t n = source_read(source, buf + len, READ_SIZE - len);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
-			return -errno;
+			return n;
 		len += n;
 
 		ssize_t used = take_lines(buf, len, n == 0, take, arg, number);
 
 		if (used < 0)
 			return used;
-		if (n == 0)
-			return 0;
+
+		int r = flush ? flush(arg) : 0;
+
+		if (r < 0 || n == 0)
+			return r;
 		len -= used;
 		memmove(buf, buf + used, len);
 		if (len == READ_SIZE) {
@@ -84,9 +114,20 @@ static int read_lines(int fd, line_fn *take, void *arg, size_t *number)
 	}
 }
 
+static int source_lines(struct source source, line_fn *take, flush_fn *flush, void *arg,
+			size_t *ret_line)
+{
+	size_t number = 0;
+	int r = read_lines(&source, take, flush, arg, &number);
+
+	if (r < 0 && ret_line)
+		*ret_line = number;
+	return r;
+}
+
 /* A part of a line that has not been looked at yet. */
 struct cursor {
-	const char *at, *end;
+	char *at, *end;
 };
 
 static bool skip_char(struct cursor *cursor, char c)
@@ -164,9 +205,9 @@ struct block {
 	char data[BLOCK_SIZE];
 };
 
-static const char *arena_string(struct arena *arena, const struct cursor *string)
+static const char *arena_string(struct arena *arena, const char *string)
 {
-	size_t len = string->end - string->at;
+	size_t len = strlen(string);
 	struct block *block = arena->blocks;
 
 	if (!block || len + 1 > BLOCK_SIZE - block->used) {
@@ -180,18 +221,14 @@ static const char *arena_string(struct arena *arena, const struct cursor *string
 
 	char *copy = block->data + block->used;
 
-	memcpy(copy, string->at, len);
-	copy[len] = '\0';
+	memcpy(copy, string, len + 1);
 	block->used += len + 1;
 	return copy;
 }
 
-static const char *arena_module(struct arena *arena, const struct cursor *string)
+static const char *arena_module(struct arena *arena, const char *string)
 {
-	size_t len = string->end - string->at;
-	const char *last = arena->last_module;
-
-	if (!last || strlen(last) != len || memcmp(last, string->at, len) != 0)
+	if (!arena->last_module || strcmp(arena->last_module, string) != 0)
 		arena->last_module = arena_string(arena, string);
 	return arena->last_module;
 }
@@ -265,18 +302,12 @@ static enum symbol_kind kind_of(const char *name, const char *module)
 	return SYMBOL_MODULE;
 }
 
-struct row {
-	uint64_t addr;
-	char type;
-	struct cursor name, module; /* module.at is NULL for vmlinux */
-};
-
-/* ADDR TYPE NAME[<TAB>[module]] */
-static bool parse_row(const char *line, size_t len, struct row *ret)
+/* ADDR TYPE NAME[<TAB>[module]], into which NULs are put: behind the name and the module. */
+static bool parse_row(char *line, size_t len, struct symbol *ret)
 {
-	struct cursor cursor = {line, line + len};
+	struct cursor cursor = {line, line + len}, name, module;
 
-	ret->module = (struct cursor){};
+	*ret = (struct symbol){};
 	if (!take_hex(&cursor, &ret->addr) || !skip_char(&cursor, ' '))
 		return false;
 	if (cursor.at == cursor.end)
@@ -286,105 +317,149 @@ static bool parse_row(const char *line, size_t len, struct row *ret)
 	if (!((ret->type | 0x20) >= 'a' && (ret->type | 0x20) <= 'z') && ret->type != '?' &&
 	    ret->type != '-')
 		return false;
-	if (!skip_char(&cursor, ' ') || !take_word(&cursor, NAME_MAX_BYTES, &ret->name))
+	if (!skip_char(&cursor, ' ') || !take_word(&cursor, NAME_MAX_BYTES, &name))
 		return false;
-	if (cursor.at == cursor.end)
-		return true;
-	if (!skip_char(&cursor, '\t') || !skip_char(&cursor, '[') ||
-	    !take_word(&cursor, MODULE_MAX_BYTES + 1, &ret->module) || cursor.at != cursor.end)
-		return false;
-	ret->module.end--;
-	return *ret->module.end == ']' && ret->module.at < ret->module.end;
+	ret->name = name.at;
+	if (cursor.at < cursor.end) {
+		if (!skip_char(&cursor, '\t') || !skip_char(&cursor, '[') ||
+		    !take_word(&cursor, MODULE_MAX_BYTES + 1, &module) || cursor.at != cursor.end)
+			return false;
+		module.end--;
+		if (*module.end != ']' || module.at == module.end)
+			return false;
+		*name.end = *module.end = '\0';
+		ret->module = module.at;
+	}
+	ret->kind = kind_of(ret->name, ret->module);
+	return true;
 }
 
-struct kallsyms_reader {
-	struct kallsyms *list;
-	size_t room;
-	bool modules_only;
-	bool any, any_visible; /* of all rows, kept or not */
+/* Rows that lie in one buffer, and who takes them. */
+struct row_reader {
+	struct symbol *rows;
+	size_t count, room;
+	kallsyms_take_fn *take;
+	void *arg;
+	bool any, any_visible; /* of all rows */
 };
 
-static int take_row(const char *line, size_t len, void *arg)
+static int take_row(char *line, size_t len, void *arg)
 {
-	struct kallsyms_reader *reader = arg;
-	struct kallsyms *list = reader->list;
-	struct row row;
+	struct row_reader *reader = arg;
 
-	if (!parse_row(line, len, &row))
+	if (reader->count == reader->room) {
+		size_t room = MAX(reader->room * 2, (size_t)256);
+		struct symbol *rows = reallocarray(reader->rows, room, sizeof(*rows));
+
+		if (!rows)
+			return -ENOMEM;
+		reader->rows = rows;
+		reader->room = room;
+	}
+	struct symbol *row = &reader->rows[reader->count];
+
+	if (!parse_row(line, len, row))
 		return -EBADMSG;
 	reader->any = true;
-	reader->any_visible |= row.addr != 0;
-	if (reader->modules_only && !row.module.at)
-		return 0;
+	reader->any_visible |= row->addr != 0;
+	reader->count++;
+	return 0;
+}
 
-	if (list->count == reader->room) {
-		size_t room = MAX(reader->room * 2, (size_t)1024);
+static int flush_rows(void *arg)
+{
+	struct row_reader *reader = arg;
+	size_t count = reader->count;
+
+	reader->count = 0;
+	return count ? reader->take(reader->rows, count, reader->arg) : 0;
+}
+
+static int visit_source(struct source source, kallsyms_take_fn *take, void *arg, bool *ret_hidden,
+			size_t *ret_line)
+{
+	struct row_reader reader = {.take = take, .arg = arg};
+	int r = source_lines(source, take_row, flush_rows, &reader, ret_line);
+
+	free(reader.rows);
+	*ret_hidden = reader.any && !reader.any_visible;
+	return r;
+}
+
+int kallsyms_visit(int fd, kallsyms_take_fn *take, void *arg, bool *ret_hidden, size_t *ret_line)
+{
+	return visit_source((struct source){.fd = fd}, take, arg, ret_hidden, ret_line);
+}
+
+int kallsyms_keep(struct kallsyms *list, const struct symbol *symbol)
+{
+	struct symbol copy = *symbol;
+
+	if (!list->arena)
+		list->arena = calloc(1, sizeof(struct arena));
+	if (!list->arena)
+		return -ENOMEM;
+	if (list->count == list->room) {
+		size_t room = MAX(list->room * 2, (size_t)256);
 		struct symbol *symbols = reallocarray(list->symbols, room, sizeof(*symbols));
 
 		if (!symbols)
 			return -ENOMEM;
 		list->symbols = symbols;
-		reader->room = room;
+		list->room = room;
 	}
-
-	struct symbol symbol = {.addr = row.addr, .type = row.type};
-
-	symbol.name = arena_string(list->arena, &row.name);
-	if (!symbol.name)
+	copy.name = arena_string(list->arena, symbol->name);
+	if (!copy.name)
 		return -ENOMEM;
-	if (row.module.at) {
-		symbol.module = arena_module(list->arena, &row.module);
-		if (!symbol.module)
+	if (symbol->module) {
+		copy.module = arena_module(list->arena, symbol->module);
+		if (!copy.module)
 			return -ENOMEM;
 	}
-	symbol.kind = kind_of(symbol.name, symbol.module);
-	list->symbols[list->count++] = symbol;
+	list->symbols[list->count++] = copy;
 	return 0;
 }
 
-/* Where the lines come from: an fd, or memory. */
-struct source {
-	int fd;
-	const char *data; /* NULL: fd */
-	size_t len;
+/* A list that is read whole, or that of its modules' rows. */
+struct whole {
+	struct kallsyms list;
+	bool modules_only;
 };
 
-static int source_lines(const struct source *source, line_fn *take, void *arg, size_t *ret_line)
+static int keep_rows(struct symbol *rows, size_t count, void *arg)
 {
-	size_t number = 0;
-	ssize_t r = source->data ? take_lines(source->data, source->len, true, take, arg, &number)
-				 : read_lines(source->fd, take, arg, &number);
+	struct whole *whole = arg;
+	int r = 0;
 
-	if (r < 0 && ret_line)
-		*ret_line = number;
-	return r < 0 ? r : 0;
+	for (size_t i = 0; i < count && r == 0; i++)
+		if (!whole->modules_only || rows[i].module)
+			r = kallsyms_keep(&whole->list, &rows[i]);
+	return r;
 }
 
-static int kallsyms_from(const struct source *source, bool modules_only, struct kallsyms *ret,
+static int kallsyms_from(struct source source, bool modules_only, struct kallsyms *ret,
 			 size_t *ret_line)
 {
-	struct kallsyms list = {.arena = calloc(1, sizeof(struct arena))};
-	struct kallsyms_reader reader = {.list = &list, .modules_only = modules_only};
-	int r = list.arena ? source_lines(source, take_row, &reader, ret_line) : -ENOMEM;
+	struct whole whole = {.modules_only = modules_only};
+	int r = visit_source(source, keep_rows, &whole, &whole.list.hidden, ret_line);
 
 	if (r < 0) {
-		kallsyms_deinit(&list);
+		kallsyms_deinit(&whole.list);
 		return r;
 	}
-	list.hidden = reader.any && !reader.any_visible;
-	*ret = list;
+	*ret = whole.list;
 	return 0;
 }
 
 int kallsyms_read(int fd, bool modules_only, struct kallsyms *ret, size_t *ret_line)
 {
-	return kallsyms_from(&(struct source){.fd = fd}, modules_only, ret, ret_line);
+	return kallsyms_from((struct source){.fd = fd}, modules_only, ret, ret_line);
 }
 
 int kallsyms_parse(const char *data, size_t len, bool modules_only, struct kallsyms *ret,
 		   size_t *ret_line)
 {
-	return kallsyms_from(&(struct source){-1, data ?: "", len}, modules_only, ret, ret_line);
+	return kallsyms_from((struct source){-1, data ?: "", len}, modules_only, ret, ret_line);
 }
 
 void module_list_deinit(struct module_list *list)
@@ -396,8 +471,7 @@ void module_list_deinit(struct module_list *list)
 }
 
 /* NAME SIZE REFS USERS STATE 0xADDR[ (TAINTS)] */
-static bool parse_module(const char *line, size_t len, struct cursor *ret_name,
-			 struct module_bound *ret)
+static bool parse_module(char *line, size_t len, struct cursor *ret_name, struct module_bound *ret)
 {
 	struct cursor cursor = {line, line + len}, refs, users, state, taints;
 
@@ -420,7 +494,7 @@ struct module_reader {
 	size_t room;
 };
 
-static int take_module(const char *line, size_t len, void *arg)
+static int take_module(char *line, size_t len, void *arg)
 {
 	struct module_reader *reader = arg;
 	struct module_list *list = reader->list;
@@ -445,11 +519,11 @@ static int take_module(const char *line, size_t len, void *arg)
 	return 0;
 }
 
-static int module_list_from(const struct source *source, struct module_list *ret, size_t *ret_line)
+static int module_list_from(struct source source, struct module_list *ret, size_t *ret_line)
 {
 	struct module_list list = {};
 	struct module_reader reader = {.list = &list};
-	int r = source_lines(source, take_module, &reader, ret_line);
+	int r = source_lines(source, take_module, NULL, &reader, ret_line);
 
 	if (r < 0) {
 		module_list_deinit(&list);
@@ -461,124 +535,10 @@ static int module_list_from(const struct source *source, struct module_list *ret
 
 int module_list_read(int fd, struct module_list *ret, size_t *ret_line)
 {
-	return module_list_from(&(struct source){.fd = fd}, ret, ret_line);
+	return module_list_from((struct source){.fd = fd}, ret, ret_line);
 }
 
 int module_list_parse(const char *data, size_t len, struct module_list *ret, size_t *ret_line)
 {
-	return module_list_from(&(struct source){-1, data ?: "", len}, ret, ret_line);
-}
-
-/* The linker's marks that core bounds are made of: include/asm-generic/sections.h. */
-enum marker {
-	MARKER_TEXT,
-	MARKER_STEXT,
-	MARKER_ETEXT,
-	MARKER_SINITTEXT,
-	MARKER_EINITTEXT,
-	MARKER_END,
-	MARKER_PER_CPU_START,
-	MARKER_PER_CPU_END,
-	MARKER_COUNT,
-};
-
-static const char *const marker_names[MARKER_COUNT] = {
-	[MARKER_TEXT] = "_text",
-	[MARKER_STEXT] = "_stext",
-	[MARKER_ETEXT] = "_etext",
-	[MARKER_SINITTEXT] = "_sinittext",
-	[MARKER_EINITTEXT] = "_einittext",
-	[MARKER_END] = "_end",
-	[MARKER_PER_CPU_START] = "__per_cpu_start",
-	[MARKER_PER_CPU_END] = "__per_cpu_end",
-};
-
-/* What the core rows of a list tell of the kernel's layout. */
-struct layout {
-	uint64_t marker[MARKER_COUNT];
-	bool found[MARKER_COUNT];
-	bool has_data;	      /* CONFIG_KALLSYMS_ALL: not of text alone */
-	uint64_t first, last; /* addresses in the kernel's half; first 0: none */
-};
-
-static void read_layout(const struct kallsyms *list, struct layout *ret)
-{
-	*ret = (struct layout){};
-	for (size_t i = 0; i < list->count; i++) {
-		const struct symbol *symbol = &list->symbols[i];
-
-		if (symbol->kind != SYMBOL_CORE)
-			continue;
-		/* A static variable is never in a list of text alone; marks of sections are. */
-		if (symbol->type == 'b')
-			ret->has_data = true;
-		if (symbol->addr >> 63) {
-			ret->first = ret->first ? MIN(ret->first, symbol->addr) : symbol->addr;
-			ret->last = MAX(ret->last, symbol->addr);
-		}
-		if (symbol->name[0] != '_')
-			continue;
-		for (int k = 0; k < MARKER_COUNT; k++) {
-			if (ret->found[k] || symbol->name[1] != marker_names[k][1] ||
-			    strcmp(symbol->name, marker_names[k]) != 0)
-				continue;
-			ret->marker[k] = symbol->addr;
-			ret->found[k] = true;
-		}
-	}
-}
-
-static int add_bound(struct symtab *table, uint64_t start, uint64_t end)
-{
-	int r = start < end ? symtab_add_bound(table, start, end) : 0;
-
-	/* Again, after the list was read again. */
-	return r == -EEXIST ? 0 : r;
-}
-
-static int add_between(struct symtab *table, const struct layout *layout, enum marker start,
-		       enum marker end)
-{
-	if (!layout->found[start] || !layout->found[end])
-		return 0;
-	return add_bound(table, layout->marker[start], layout->marker[end]);
-}
-
-/*
- * Where kernel/kallsyms.c is_ksym_addr() is true, cut where its get_symbol_pos() ends a symbol:
- * text and init text; with CONFIG_KALLSYMS_ALL all from _stext to _end. Sections of data need no
- * cuts of their own: their marks are symbols of such a list.
- */
-int kallsyms_add_core_bounds(const struct kallsyms *list, struct symtab *table)
-{
-	struct layout layout;
-	int r;
-
-	if (list->hidden)
-		return 0;
-	read_layout(list, &layout);
-
-	/* On arm64 the image's header lies between _text and _stext. */
-	enum marker start = layout.found[MARKER_STEXT] ? MARKER_STEXT : MARKER_TEXT;
-
-	if (!layout.found[start] || !layout.found[MARKER_ETEXT])
-		return add_bound(table, layout.first, layout.last);
-	r = add_between(table, &layout, start, MARKER_ETEXT);
-	if (r < 0)
-		return r;
-	r = add_between(table, &layout, MARKER_SINITTEXT, MARKER_EINITTEXT);
-	if (r < 0)
-		return r;
-	if (layout.has_data) {
-		r = add_between(table, &layout, MARKER_ETEXT, MARKER_SINITTEXT);
-		if (r < 0)
-			return r;
-		r = add_between(table, &layout, MARKER_EINITTEXT, MARKER_END);
-		if (r < 0)
-			return r;
-	}
-	/* Offsets, where they are not part of the image (x86 up to 6.14). */
-	if (layout.found[MARKER_PER_CPU_START] && !(layout.marker[MARKER_PER_CPU_START] >> 63))
-		return add_between(table, &layout, MARKER_PER_CPU_START, MARKER_PER_CPU_END);
-	return 0;
+	return module_list_from((struct source){-1, data ?: "", len}, ret, ret_line);
 }

@@ -19,18 +19,33 @@ struct kallsyms {
 	size_t count;
 	bool hidden; /* every address was 0: this reader may not see them */
 	/* private */
+	size_t room;
 	void *arena;
 };
 
 void kallsyms_deinit(struct kallsyms *list);
+/* Appends a copy of a symbol to a list, which begins as zeros. -ENOMEM. */
+int kallsyms_keep(struct kallsyms *list, const struct symbol *symbol);
 
 /*
- * Parses rows from fd up to its end. `kind` of each row follows from its module and name; bpf rows
- * of programs are SYMBOL_BPF_PROG with len 0 and prog_id 0. With modules_only, rows without a
- * module are checked for form and not kept.
+ * Takes rows in file order, as many at once as were read at once, while they are in the cache:
+ * whoever takes them may change them, and their strings last until it returns. Below 0 ends the
+ * reading.
+ */
+typedef int kallsyms_take_fn(struct symbol *rows, size_t count, void *arg);
+
+/*
+ * Parses rows from fd up to its end, and hands them over. `kind` of each row follows from its
+ * module and name; bpf rows of programs are SYMBOL_BPF_PROG with len 0 and prog_id 0. *ret_hidden:
+ * as in struct kallsyms.
  *
- * -EBADMSG for a line that is not a row, with *ret_line its number (from 1); -EIO and other read
- * errors as read() has them; -ENOMEM. ret_line may be NULL.
+ * -EBADMSG for a line that is not a row, with *ret_line its number (from 1): rows before it may
+ * have been taken. -EIO and other read errors as read() has them; -ENOMEM; what take returned.
+ * ret_line may be NULL.
+ */
+int kallsyms_visit(int fd, kallsyms_take_fn *take, void *arg, bool *ret_hidden, size_t *ret_line);
+/*
+ * The same as a list. With modules_only, rows without a module are checked for form and not kept.
  */
 int kallsyms_read(int fd, bool modules_only, struct kallsyms *ret, size_t *ret_line);
 /* The same from memory, for tests and fuzzing. */
@@ -53,12 +68,6 @@ void module_list_deinit(struct module_list *list);
 /* Parses a list in the format of /proc/modules. Errors as kallsyms_read(). */
 int module_list_read(int fd, struct module_list *ret, size_t *ret_line);
 int module_list_parse(const char *data, size_t len, struct module_list *ret, size_t *ret_line);
-
-/*
- * Adds the bounds of vmlinux's sections to the table, as its own marker symbols (_text, _etext,
- * _sinittext, ...) among symbols tell them, so that no core symbol runs past its section.
- */
-int kallsyms_add_core_bounds(const struct kallsyms *list, struct symtab *table);
 
 /* What a row of module [bpf] is, by its name: SYMBOL_BPF_PROG, _AUX or _IMAGE. */
 enum symbol_kind bpf_symbol_kind(const char *name);

@@ -32,9 +32,6 @@ static size_t leaves_below(const struct leaves *leaves, uint64_t addr)
 {
 	size_t low = 0, high = leaves->count;
 
-	/* A baseline comes in order: each symbol belongs into the last leaf or behind it. */
-	if (high && leaves->array[high - 1]->symbols[0].addr < addr)
-		return high;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
@@ -46,8 +43,22 @@ static size_t leaves_below(const struct leaves *leaves, uint64_t addr)
 	return low;
 }
 
+/* Does a baseline's next symbol, in order as it comes, belong behind all others? */
+static bool is_past_all(const struct leaves *leaves, uint64_t addr)
+{
+	if (!leaves->count)
+		return true;
+
+	const struct leaf *last = leaves->array[leaves->count - 1];
+
+	return last->symbols[last->count - 1].addr < addr;
+}
+
 struct place leaves_find(const struct leaves *leaves, uint64_t addr)
 {
+	if (is_past_all(leaves, addr))
+		return (struct place){leaves->count, 0};
+
 	size_t next = leaves_below(leaves, addr);
 
 	if (next == 0)

@@ -23,8 +23,22 @@
 /* What the kernel makes room for code and data in; the smallest of all its page sizes. */
 #define AREA_UNIT UINT64_C(4096)
 
+#define NAME_BLOCK_BYTES ((size_t)64 * 1024)
+
+/*
+ * Names one behind the other. Most names are vmlinux's, which stay as long as the table: so many
+ * allocations would take half as much memory again, and memory that is touched for the first time
+ * is most of what a baseline costs.
+ */
+struct name_block {
+	struct name_block *next;
+	size_t used, size;
+	char data[];
+};
+
 struct symtab {
 	struct leaves leaves;
+	struct name_block *names; /* of symbols without a module; others have theirs alone */
 	struct bounds bounds;
 	struct module_names modules;
 	size_t count;
@@ -44,21 +58,44 @@ int symtab_create(struct symtab **ret)
 	return 0;
 }
 
-void symtab_destroy(struct symtab *table)
+static void free_name(const struct symbol *symbol)
 {
-	if (!table)
-		return;
+	if (symbol->module)
+		free((char *)symbol->name);
+}
+
+static void drop_snapshots(struct symtab *table)
+{
+	for (int i = 0; i < LEAF_FORMATS; i++) {
+		snapshot_unref(table->snapshots[i]);
+		table->snapshots[i] = NULL;
+	}
+}
+
+void symtab_clear(struct symtab *table)
+{
 	for (size_t i = 0; i < table->leaves.count; i++) {
 		const struct leaf *leaf = table->leaves.array[i];
 
 		for (size_t k = 0; k < leaf->count; k++)
-			free((char *)leaf->symbols[k].name);
+			free_name(&leaf->symbols[k]);
 	}
 	leaves_deinit(&table->leaves);
 	module_names_deinit(&table->modules);
 	bounds_deinit(&table->bounds);
-	for (int i = 0; i < LEAF_FORMATS; i++)
-		snapshot_unref(table->snapshots[i]);
+	for (struct name_block *next, *block = table->names; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+	drop_snapshots(table);
+	*table = (struct symtab){.generation = table->generation + 1};
+}
+
+void symtab_destroy(struct symtab *table)
+{
+	if (!table)
+		return;
+	symtab_clear(table);
 	free(table);
 }
 
@@ -159,10 +196,7 @@ static void leaf_sizes(const struct symtab *table, const struct bounds *bounds, 
 static void table_changed(struct symtab *table)
 {
 	table->generation++;
-	for (int i = 0; i < LEAF_FORMATS; i++) {
-		snapshot_unref(table->snapshots[i]);
-		table->snapshots[i] = NULL;
-	}
+	drop_snapshots(table);
 }
 
 /* The nearest symbols below addr may reach more or less far than they did. */
@@ -181,24 +215,53 @@ static void sizes_below_changed(struct symtab *table, uint64_t addr)
 	       leaves_at(&table->leaves, place)->addr == below);
 }
 
+/* A copy of the name of a symbol that is to be added; NULL without memory. */
+static char *copy_name(struct symtab *table, const struct symbol *symbol)
+{
+	struct name_block *block = table->names;
+
+	if (symbol->module)
+		return strdup(symbol->name);
+
+	size_t len = strlen(symbol->name) + 1;
+
+	if (!block || len > block->size - block->used) {
+		size_t size = MAX(len, NAME_BLOCK_BYTES - sizeof(*block));
+
+		block = malloc(sizeof(*block) + size);
+		if (!block)
+			return NULL;
+		*block = (struct name_block){.next = table->names, .size = size};
+		table->names = block;
+	}
+
+	char *name = block->data + block->used;
+
+	block->used += len;
+	return memcpy(name, symbol->name, len);
+}
+
 /* Puts a copy of a symbol behind those of its address. */
 static int insert_symbol(struct symtab *table, const struct symbol *symbol)
 {
 	struct place place = leaves_find_above(&table->leaves, symbol->addr);
 	struct symbol new = *symbol;
-	_cleanup_free_ char *name = strdup(symbol->name);
 
-	if (!name || module_names_get(&table->modules, symbol->module, &new.module) < 0)
+	new.name = copy_name(table, symbol);
+	if (!new.name)
 		return -ENOMEM;
-	new.name = name;
+	if (module_names_get(&table->modules, symbol->module, &new.module) < 0) {
+		free_name(&new);
+		return -ENOMEM;
+	}
+	sizes_below_changed(table, new.addr);
 	if (leaves_insert(&table->leaves, place, &new) < 0) {
+		free_name(&new);
 		module_names_put(&table->modules, new.module);
 		return -ENOMEM;
 	}
-	take_ptr(name);
 	table->count++;
 	table->kind_count[new.kind]++;
-	sizes_below_changed(table, new.addr);
 	table_changed(table);
 	return 0;
 }
@@ -208,7 +271,7 @@ static void remove_symbol(struct symtab *table, struct place place)
 	struct symbol gone = *leaves_at(&table->leaves, place);
 
 	leaves_remove(&table->leaves, place);
-	free((char *)gone.name);
+	free_name(&gone);
 	module_names_put(&table->modules, gone.module);
 	table->kind_count[gone.kind]--;
 	table->count--;
@@ -249,15 +312,12 @@ static int by_name(const void *a, const void *b)
 	return r ?: by_address(a, b);
 }
 
-static void sort_by_address(const struct symbol **order, size_t count)
+static bool is_sorted(const struct symbol *const *order, size_t count)
 {
-	/* The kernel lists its own symbols sorted: most of the time there is nothing to do. */
-	for (size_t i = 1; i < count; i++) {
-		if (by_address(&order[i - 1], &order[i]) > 0) {
-			qsort(order, count, sizeof(order[0]), by_address);
-			return;
-		}
-	}
+	for (size_t i = 1; i < count; i++)
+		if (order[i - 1]->addr > order[i]->addr)
+			return false;
+	return true;
 }
 
 /* Leaves out what comes again of the symbols of one address; returns how many are left. */
@@ -284,15 +344,16 @@ int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t co
 	_cleanup_free_ const struct symbol **order =
 		reallocarray(NULL, MAX(count, 1u), sizeof(order[0]));
 	size_t added = 0;
-	int r = 0;
 
 	if (!order)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		order[i] = &symbols[i];
-	sort_by_address(order, count);
+	/* The kernel lists its own symbols sorted. */
+	if (!is_sorted(order, count))
+		qsort(order, count, sizeof(order[0]), by_address);
 
-	for (size_t start = 0, end; start < count && r == 0; start = end) {
+	for (size_t start = 0, end; start < count; start = end) {
 		struct place place = leaves_find(&table->leaves, order[start]->addr);
 		const struct symbol *first = leaves_at(&table->leaves, place);
 		bool known = first && first->addr == order[start]->addr;
@@ -302,23 +363,15 @@ int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t co
 
 		size_t distinct = start + drop_repeated(&order[start], end - start);
 
-		for (size_t i = start; i < distinct && r == 0; i++) {
+		for (size_t i = start; i < distinct; i++) {
 			if (known && find_same(table, order[i], &place))
 				continue;
-			r = insert_symbol(table, order[i]);
-			if (r == 0)
-				order[added++] = order[i];
+			if (insert_symbol(table, order[i]) < 0)
+				return -ENOMEM;
+			added++;
 		}
 	}
-	if (r == 0)
-		return added;
-	while (added > 0) {
-		struct place place;
-
-		if (find_same(table, order[--added], &place))
-			remove_symbol(table, place);
-	}
-	return r;
+	return added;
 }
 
 int symtab_update(struct symtab *table, const struct symbol *symbol)

@@ -65,6 +65,8 @@ enum symtab_format {
 struct symtab;
 
 int symtab_create(struct symtab **ret);
+/* Removes all symbols and bounds. */
+void symtab_clear(struct symtab *table);
 void symtab_destroy(struct symtab *table); /* NULL is fine */
 DEFINE_CLEANUP(symtab, struct symtab *, symtab_destroy)
 
@@ -85,9 +87,9 @@ int symtab_remove_bound(struct symtab *table, uint64_t start);
  */
 int symtab_add(struct symtab *table, const struct symbol *symbol);
 /*
- * Adds many at once, in any order, for a baseline: as symtab_add() one by one, but in O(n log n)
- * and with symbols that are there already left out. Returns how many were added, -ENOMEM (then
- * none were).
+ * Adds many at once, in any order, for a baseline: as symtab_add() one by one, but in O(n log n),
+ * with no search for those that belong behind all others, and with symbols that are there already
+ * left out. Returns how many were added; -ENOMEM, when some may have been.
  */
 int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t count);
 /*

@@ -96,7 +96,8 @@ struct differences {
 int tracker_walk_programs(struct tracker *tracker, bool announce, struct differences *found);
 /* Compares module symbols, and with images those too, with kallsyms. Adds to found. */
 int tracker_compare(struct tracker *tracker, bool images, bool announce, struct differences *found);
-int tracker_read_kallsyms(struct tracker *tracker, bool modules_only, struct kallsyms *ret);
+/* The rows of kallsyms that have a module. */
+int tracker_read_kallsyms(struct tracker *tracker, struct kallsyms *ret);
 /* Gives a row of kallsyms the length that the kernel reckons it to have, or a page. */
 void tracker_complete_image(struct tracker *tracker, struct symbol *symbol);
 

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/heap.h"
 #include "core/tracker.h"
 #include "fs/attach.h"
 #include "fs/mount.h"
@@ -204,12 +205,16 @@ static void become_daemon(int ready)
 	close(ready);
 }
 
+/* Symbols, their names and the text of ksyms. */
+#define BASELINE_BYTES ((size_t)20 << 20)
+
 /* Returns the exit status. ready: where to tell that the tree answers; -1 in the foreground. */
 static int serve(const struct options *options, int ready)
 {
 	struct instance instance = {.mount = {.directory = -1, .fd = -1}};
 	_cleanup_text_ struct text error = {};
 
+	heap_use_huge_pages(BASELINE_BYTES);
 	pthread_mutex_init(&instance.wake_lock, NULL);
 	block_signals();
 	raise_file_limit();
@@ -319,7 +324,7 @@ int main(int argc, char **argv)
 	_cleanup_options_ struct options options = {};
 
 	/* Workers come and go, and arenas of their own would each keep what was once needed. */
-	mallopt(M_ARENA_MAX, 2);
+	mallopt(M_ARENA_MAX, 1);
 	int r = options_parse(argc, argv, &options, &error);
 
 	if (r < 0) {

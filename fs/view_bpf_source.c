@@ -66,8 +66,7 @@ const char *bpf_asm_missing(const struct prog *prog)
 {
 	const char *reason = bpf_elf_missing(prog);
 
-	return !reason && !asm_is_available() ? "ksymfs was built without a disassembler (capstone)"
-					      : reason;
+	return !reason && !asm_is_available() ? "there is no disassembler here (capstone)" : reason;
 }
 
 /* Line info where there is any that can be read; *ret_lines is NULL where there is none. */

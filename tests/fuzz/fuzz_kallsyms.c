@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/kallsyms.h"
+#include "core/layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -68,12 +69,14 @@ static void check_text(struct symtab *table)
 static void check_table(const struct kallsyms *list)
 {
 	struct range last = {};
+	struct layout layout = {};
 	struct symtab *table;
 	struct symtab_hit hit;
 
 	if (symtab_create(&table) < 0)
 		return;
-	kallsyms_add_core_bounds(list, table);
+	layout_see(&layout, list->symbols, list->count);
+	layout_add_bounds(&layout, table);
 	if (symtab_add_all(table, list->symbols, list->count) >= 0) {
 		check(symtab_visit(table, 0, check_range, &last) == 0);
 		check_text(table);

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "core/kallsyms.h"
+#include "core/layout.h"
 #include "core/text.h"
 
 static int open_asset(const char *dir, const char *file)
@@ -93,6 +94,14 @@ static void assert_same_list(const struct kallsyms *a, const struct kallsyms *b)
 	}
 }
 
+static int add_bounds(const struct kallsyms *list, struct symtab *table)
+{
+	struct layout layout = {};
+
+	layout_see(&layout, list->symbols, list->count);
+	return layout_add_bounds(&layout, table);
+}
+
 static void check_good(const char *name)
 {
 	_cleanup_text_ struct text input = {}, expected = {};
@@ -114,7 +123,7 @@ static void check_good(const char *name)
 	assert_int_equal(symtab_add_all(table, list.symbols, list.count), list.count);
 	/* Twice, as after a module has come: the second time says nothing new. */
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(kallsyms_add_core_bounds(&list, table), 0);
+		assert_int_equal(add_bounds(&list, table), 0);
 	kallsyms_deinit(&list);
 	assert_int_equal(symtab_render(table, SYMTAB_KSYMS, &snapshot), 0);
 
@@ -179,14 +188,14 @@ static void test_hidden(void **state)
 	parse("", false, &list);
 	assert_false(list.hidden);
 	assert_int_equal(list.count, 0);
-	assert_int_equal(kallsyms_add_core_bounds(&list, table), 0);
+	assert_int_equal(add_bounds(&list, table), 0);
 	kallsyms_deinit(&list);
 
 	for (int modules_only = 0; modules_only < 2; modules_only++) {
 		parse(hidden, modules_only, &list);
 		assert_true(list.hidden);
 		assert_int_equal(list.count, 2 - modules_only);
-		assert_int_equal(kallsyms_add_core_bounds(&list, table), 0);
+		assert_int_equal(add_bounds(&list, table), 0);
 		kallsyms_deinit(&list);
 	}
 	/* Seen by rows that are not kept. */
@@ -240,6 +249,59 @@ static void test_pieces(void **state)
 		kallsyms_deinit(&again);
 		text_deinit(&text);
 	}
+}
+
+static int take_two(struct symbol *rows, size_t count, void *arg)
+{
+	struct kallsyms *list = arg;
+
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(kallsyms_keep(list, &rows[i]), 0);
+		/* They are the taker's. */
+		memset((char *)rows[i].name, 'x', strlen(rows[i].name));
+		rows[i] = (struct symbol){};
+	}
+	return list->count < 2 ? 0 : -ECANCELED;
+}
+
+/* Rows are handed over as they are read: those before a bad line, and until somebody has enough. */
+static void test_visit(void **state)
+{
+	static const char *const pieces[] = {"ffffffff81000000 T a\nffffffff8",
+					     "1000010 t b\t[m]\nffffffff81000020 t c\n", "bad\n"};
+	int pipe_fds[2];
+
+	for (int bad_after = 1; bad_after <= 2; bad_after++) {
+		struct kallsyms list = {};
+		size_t line = 0;
+		bool hidden = true;
+
+		assert_int_equal(pipe(pipe_fds), 0);
+		for (int i = 0; i < bad_after; i++)
+			assert_true(write(pipe_fds[1], pieces[i], strlen(pieces[i])) > 0);
+		assert_true(write(pipe_fds[1], pieces[2], strlen(pieces[2])) > 0);
+		close(pipe_fds[1]);
+		assert_int_equal(kallsyms_visit(pipe_fds[0], take_two, &list, &hidden, &line),
+				 -EBADMSG);
+		assert_int_equal(line, bad_after == 1 ? 2 : 4);
+		assert_false(hidden);
+		close(pipe_fds[0]);
+		kallsyms_deinit(&list);
+	}
+	struct kallsyms list = {};
+	bool hidden;
+	_cleanup_fd_ int fd = memfd_create("kallsyms", MFD_CLOEXEC);
+
+	assert_true(write(fd, "1 T a\n0 t b\t[m]\n", 17) == 17);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	assert_int_equal(kallsyms_visit(fd, take_two, &list, &hidden, NULL), -ECANCELED);
+	assert_int_equal(list.count, 2);
+	assert_string_equal(list.symbols[0].name, "a");
+	assert_null(list.symbols[0].module);
+	assert_string_equal(list.symbols[1].name, "b");
+	assert_string_equal(list.symbols[1].module, "m");
+	assert_int_equal(list.symbols[1].kind, SYMBOL_MODULE);
+	kallsyms_deinit(&list);
 }
 
 static void test_unreadable(void **state)
@@ -374,11 +436,17 @@ static void test_bad_module_lists(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good_assets), cmocka_unit_test(test_bad_assets),
-		cmocka_unit_test(test_hidden),	    cmocka_unit_test(test_modules_only),
-		cmocka_unit_test(test_pieces),	    cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_bpf_names),   cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_module_list), cmocka_unit_test(test_bad_module_lists),
+		cmocka_unit_test(test_good_assets),
+		cmocka_unit_test(test_bad_assets),
+		cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_modules_only),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_visit),
+		cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_bpf_names),
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_module_list),
+		cmocka_unit_test(test_bad_module_lists),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -365,6 +365,27 @@ static void test_add_all(void **state)
 	symtab_destroy(table);
 }
 
+/* As after a list that was refused in the middle: nothing is left, and the table works. */
+static void test_clear(void **state)
+{
+	struct symtab *table = new_table();
+	uint64_t generation;
+
+	add_example(table);
+	free(rendered(table, SYMTAB_KSYMS));
+	generation = symtab_generation(table);
+	symtab_clear(table);
+	assert_true(symtab_generation(table) > generation);
+	assert_int_equal(symtab_count(table), 0);
+	assert_int_equal(symtab_count_kind(table, SYMBOL_CORE), 0);
+	assert_renders(table, SYMTAB_KSYMS, "");
+	assert_no_hit(table, TEXT);
+	assert_int_equal(symtab_remove_bound(table, TEXT), -ENOENT);
+	add_example(table);
+	assert_hit(table, TEXT, "_stext", 0x140);
+	symtab_destroy(table);
+}
+
 /* More symbols of one address than a leaf holds: still aliases, in order, of one size. */
 static void test_many_aliases(void **state)
 {
@@ -1009,6 +1030,7 @@ int main(void)
 		cmocka_unit_test(test_same_again),
 		cmocka_unit_test(test_update),
 		cmocka_unit_test(test_add_all),
+		cmocka_unit_test(test_clear),
 		cmocka_unit_test(test_many_aliases),
 		cmocka_unit_test(test_text_around_changes),
 		cmocka_unit_test(test_text_around_bounds),

@@ -21,7 +21,7 @@
 #define MISSING_ASM ""
 #else
 #define ASM	    ""
-#define MISSING_ASM "missing: asm: ksymfs was built without a disassembler (capstone)\n"
+#define MISSING_ASM "missing: asm: there is no disassembler here (capstone)\n"
 #endif
 /* What a program has whose code and functions are there. */
 #define CODE_FILES "info holders stats jited ksyms " ASM "elf maps"
