@@ -6,12 +6,15 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
+#include "core/carry.h"
+
 int kstate_init(struct kstate *state, struct blob_pool *pool, uint64_t events_bytes, uint64_t now,
 		const struct kstate_ops *ops, void *arg)
 {
 	*state = (struct kstate){.ops = ops, .arg = arg, .history_since = now};
+	/* Numbers that no process before this one has given. */
 	for (int i = 0; i < KSTATE_PARTS; i++)
-		state->parts[i].generation = 1;
+		state->parts[i].generation = (carry_root()->generation << 40) + 1;
 	int r = symtab_create(&state->symbols);
 
 	if (r == 0)

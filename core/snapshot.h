@@ -40,7 +40,8 @@ DEFINE_CLEANUP(snapshot, struct snapshot *, snapshot_unref)
 #define _cleanup_snapshot_ CLEANUP(snapshot_cleanup)
 
 uint64_t snapshot_size(const struct snapshot *snapshot);
-/* How many bytes at the start of both are the same for sure: those of the chunks that they share. */
+/* How many bytes at the start of both are the same for sure: those of the chunks that they share.
+ */
 uint64_t snapshot_shared_prefix(const struct snapshot *a, const struct snapshot *b);
 
 /*
@@ -52,5 +53,16 @@ int snapshot_iov(const struct snapshot *snapshot, uint64_t offset, size_t len, s
 		 int max);
 /* Copies up to len bytes from offset on. Returns how many. */
 size_t snapshot_read(const struct snapshot *snapshot, uint64_t offset, void *buf, size_t len);
+
+/*
+ * Copies the bytes to where they outlive this process (carry.h), once, for as long as the snapshot
+ * is there; chunks that were copied before are not again. Returns what snapshot_restore() of the
+ * next process takes, or 0: without a region, and for want of memory.
+ */
+uint64_t snapshot_keep(struct snapshot *snapshot);
+/* A snapshot that another process kept: a reference. -ENOENT, -EBADMSG, -ENOMEM. */
+int snapshot_restore(uint64_t ref, struct snapshot **ret);
+/* Lets go of those that were kept and that nobody has restored. */
+void snapshots_forget_unrestored(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/carry.h"
 #include "fs/session.h"
 
 /* In use at once: each holds the whole of a version, which the snapshots it is made of share. */
@@ -17,7 +18,14 @@
 #define IDLE_MAX     2
 #define WRITE_PIECES 512
 
+/* A block of carry.h. */
+struct registered {
+	int32_t id;
+};
+
 struct backing {
+	struct backing *next; /* among those that another process made, which have no fd */
+	struct registered *registered;
 	int fd;
 	int32_t id; /* the connection's, for as long as the file is here */
 	unsigned int refs;
@@ -33,6 +41,7 @@ struct backings {
 	bool mount_tried;
 	uint64_t clock;
 	struct backing files[FILES_MAX]; /* fd -1: none */
+	struct backing *inherited;
 };
 
 int backings_create(struct session *session, struct backings **ret)
@@ -54,7 +63,9 @@ static void close_file(struct backings *backings, struct backing *file)
 {
 	if (file->id > 0)
 		session_backing_close(backings->session, file->id);
-	close(file->fd);
+	carry_free(file->registered);
+	if (file->fd >= 0)
+		close(file->fd);
 	snapshot_unref(file->snapshot);
 	*file = (struct backing){.fd = -1};
 }
@@ -66,6 +77,13 @@ void backings_destroy(struct backings *backings)
 	for (size_t i = 0; i < FILES_MAX; i++) {
 		if (backings->files[i].fd >= 0)
 			close_file(backings, &backings->files[i]);
+	}
+	while (backings->inherited) {
+		struct backing *file = backings->inherited;
+
+		backings->inherited = file->next;
+		close_file(backings, file);
+		free(file);
 	}
 	if (backings->mount >= 0)
 		close(backings->mount);
@@ -187,8 +205,13 @@ static struct backing *add_file(struct backings *backings)
 		return NULL;
 	file->fd = fd;
 	file->id = session_backing_open(backings->session, fd);
-	if (file->id > 0)
+	/* Killed in between, one file in memory stays until the end of the mount. */
+	file->registered = file->id > 0 ? carry_alloc(sizeof(*file->registered)) : NULL;
+	if (file->registered) {
+		file->registered->id = file->id;
+		carry_publish(file->registered, CARRY_BACKING);
 		return file;
+	}
 	close_file(backings, file);
 	return NULL;
 }
@@ -234,13 +257,68 @@ struct backing *backings_get(struct backings *backings, struct snapshot *snapsho
 	return file;
 }
 
+static void drop_inherited(struct backings *backings, struct backing *file)
+{
+	struct backing **at = &backings->inherited;
+
+	while (*at != file)
+		at = &(*at)->next;
+	*at = file->next;
+	close_file(backings, file);
+	free(file);
+}
+
 void backings_put(struct backings *backings, struct backing *backing)
 {
 	if (!backing)
 		return;
 	LOCKED(&backings->lock);
 	backing->refs--;
-	drop_idle(backings);
+	if (backing->fd >= 0)
+		drop_idle(backings);
+	else if (!backing->refs)
+		drop_inherited(backings, backing);
+}
+
+struct backing *backings_inherit(struct backings *backings, int32_t id)
+{
+	LOCKED(&backings->lock);
+	struct backing *file = backings->inherited;
+
+	while (file && file->id != id)
+		file = file->next;
+	if (!file) {
+		file = calloc(1, sizeof(*file));
+		if (!file)
+			return NULL;
+		*file = (struct backing){.next = backings->inherited, .fd = -1, .id = id};
+		backings->inherited = file;
+	}
+	file->refs++;
+	return file;
+}
+
+/* Returns whether somebody needs it. */
+static bool claim(void *block, size_t room, void *arg)
+{
+	struct backings *backings = arg;
+	struct registered *registered = block;
+	struct backing *file = backings->inherited;
+
+	while (file && file->id != registered->id)
+		file = file->next;
+	if (file && !file->registered) {
+		file->registered = registered;
+		return true;
+	}
+	session_backing_close(backings->session, registered->id);
+	return false;
+}
+
+void backings_forget_others(struct backings *backings)
+{
+	LOCKED(&backings->lock);
+	carry_take(CARRY_BACKING, claim, backings);
 }
 
 int32_t backing_id(const struct backing *backing)

@@ -8,6 +8,9 @@
  * the kernel's word: a mapping outlives its handle, of whose end we are told. So a new version of a
  * big file costs what changed.
  *
+ * What is registered outlives the process, as the connection does: so the numbers do too
+ * (core/carry.h).
+ *
  * One lock, held while a file is written; any thread.
  */
 #ifndef FS_BACKING_H
@@ -38,6 +41,13 @@ DEFINE_CLEANUP(backings, struct backings *, backings_destroy)
  */
 struct backing *backings_get(struct backings *backings, struct snapshot *snapshot);
 void backings_put(struct backings *backings, struct backing *backing); /* NULL is fine */
+/*
+ * One that another process has registered with the connection, and that a handle of before is read
+ * from: as backings_get() gives it, but for its file, which is the kernel's alone. NULL: -ENOMEM.
+ */
+struct backing *backings_inherit(struct backings *backings, int32_t id);
+/* No more of those come: the others that were registered are not needed any more. */
+void backings_forget_others(struct backings *backings);
 /* What a reply to OPEN names it by. */
 int32_t backing_id(const struct backing *backing);
 /* What all files hold. */

@@ -5,9 +5,14 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 /* Of include/uapi/linux/fuse.h, which Debian 12's headers have without the newest parts. */
 #define FUSE_OP_INIT		   26
+#define FUSE_OP_POLL		   40
+#define FUSE_UNIQUE_RESEND	   (UINT64_C(1) << 63)
+#define FUSE_NOTIFY_CODE_POLL	   1
+#define FUSE_NOTIFY_CODE_RESEND	   7
 #define FUSE_FLAG_INIT_EXT	   (UINT64_C(1) << 30)
 #define FUSE_FLAG_DIRECT_IO_MMAP   (UINT64_C(1) << 36)
 #define FUSE_FLAG_PASSTHROUGH	   (UINT64_C(1) << 37)
@@ -48,6 +53,11 @@ struct init_out {
 	uint32_t max_stack_depth;
 };
 
+struct poll_in {
+	uint64_t fh;
+	uint64_t poll_handle;
+};
+
 struct backing_map {
 	int32_t fd;
 	uint32_t flags;
@@ -57,14 +67,69 @@ struct backing_map {
 #define FUSE_DEV_BACKING_OPEN  _IOW(229, 1, struct backing_map)
 #define FUSE_DEV_BACKING_CLOSE _IOW(229, 2, uint32_t)
 
+/* libfuse hands a request on by the thread that received it, and keeps these to itself. */
+static _Thread_local uint64_t last_unique, last_poll_handle;
+
+uint64_t fuseext_unique(bool *ret_resent)
+{
+	*ret_resent = last_unique & FUSE_UNIQUE_RESEND;
+	return last_unique & ~FUSE_UNIQUE_RESEND;
+}
+
+uint64_t fuseext_poll_handle(void)
+{
+	return last_poll_handle;
+}
+
+bool fuseext_is_init(const void *request, size_t len)
+{
+	struct in_header header;
+
+	if (len < sizeof(header))
+		return false;
+	memcpy(&header, request, sizeof(header));
+	return header.opcode == FUSE_OP_INIT;
+}
+
+int fuseext_resend(int dev_fd)
+{
+	const struct out_header header = {
+		.len = sizeof(header),
+		.error = FUSE_NOTIFY_CODE_RESEND,
+	};
+
+	return write(dev_fd, &header, sizeof(header)) < 0 ? -errno : 0;
+}
+
+void fuseext_notify_poll(int dev_fd, uint64_t poll_handle)
+{
+	struct {
+		struct out_header header;
+		uint64_t poll_handle;
+	} notice = {
+		.header = {.len = sizeof(notice), .error = FUSE_NOTIFY_CODE_POLL},
+		.poll_handle = poll_handle,
+	};
+
+	/* Nobody polls any more: nobody is to be woken. */
+	if (write(dev_fd, &notice, sizeof(notice)) < 0)
+		return;
+}
+
 void fuseext_saw_request(struct fuseext *ext, const void *request, size_t len)
 {
 	struct in_header header;
 	struct init_in init;
+	struct poll_in poll;
 
 	if (len < sizeof(header))
 		return;
 	memcpy(&header, request, sizeof(header));
+	last_unique = header.unique;
+	if (header.opcode == FUSE_OP_POLL && len >= sizeof(header) + sizeof(poll)) {
+		memcpy(&poll, (const char *)request + sizeof(header), sizeof(poll));
+		last_poll_handle = poll.poll_handle;
+	}
 	if (header.opcode != FUSE_OP_INIT)
 		return;
 	ext->init_unique = header.unique;

@@ -4,6 +4,8 @@
  * reads (6.9), shared mappings of files that are opened with direct I/O (6.6), and id-mapped copies
  * of the mount (6.12), with which requests no longer say whose they are.
  *
+ * And what a process needs that takes over from one that died: which request is which.
+ *
  * All are agreed to in INIT. Whoever carries libfuse's bytes (fuse_session_custom_io()) shows
  * every request and every reply to this; it looks at INIT and changes nothing else. Capability bits
  * decide, never versions; with a libfuse that knows them the bits are there already. Source:
@@ -28,6 +30,20 @@ struct fuseext {
 
 /* Takes note of an INIT request; anything else is left alone. */
 void fuseext_saw_request(struct fuseext *ext, const void *request, size_t len);
+/*
+ * Of the request that this thread has received last: its number, which is never given twice, and
+ * whether it is sent again, because a process that is gone had it and did not answer.
+ */
+uint64_t fuseext_unique(bool *ret_resent);
+/* Of a POLL: what to wake its callers by. */
+uint64_t fuseext_poll_handle(void);
+/* Is this request INIT? */
+bool fuseext_is_init(const void *request, size_t len);
+/* Has every request that was not answered sent again (6.9). -EINVAL where the kernel cannot. */
+int fuseext_resend(int dev_fd);
+/* Wakes who polls, also what another process was asked for. */
+void fuseext_notify_poll(int dev_fd, uint64_t poll_handle);
+
 /* Adds to libfuse's reply to that INIT; any other reply is left alone. The buffers are changed. */
 void fuseext_patch_reply(struct fuseext *ext, const struct iovec *iov, int count);
 

@@ -4,9 +4,10 @@
 
 #include "core/cleanup.h"
 
-void handles_init(struct handles *handles, void (*destroy)(struct handle *handle))
+void handles_init(struct handles *handles, enum carry_kind kind, uint64_t *last,
+		  void (*destroy)(struct handle *handle))
 {
-	*handles = (struct handles){.destroy = destroy};
+	*handles = (struct handles){.kind = kind, .last = last, .destroy = destroy};
 	pthread_mutex_init(&handles->lock, NULL);
 }
 
@@ -26,15 +27,42 @@ void handles_deinit(struct handles *handles)
 	pthread_mutex_destroy(&handles->lock);
 }
 
-uint64_t handles_add(struct handles *handles, struct handle *handle)
+/* Under the lock. */
+static void insert(struct handles *handles, struct handle *handle)
 {
-	LOCKED(&handles->lock);
-	handle->number = ++handles->last;
-	handle->refs = 1;
 	struct handle **bucket = &handles->buckets[handle->number % HANDLE_BUCKETS];
+
+	handle->refs = 1;
 	handle->next = *bucket;
 	*bucket = handle;
+}
+
+uint64_t handles_add(struct handles *handles, struct handle *handle, uint64_t unique)
+{
+	LOCKED(&handles->lock);
+	handle->number = ++*handles->last;
+	handle->unique = unique;
+	insert(handles, handle);
+	if (handles->kind)
+		carry_publish(handle, handles->kind);
 	return handle->number;
+}
+
+void handles_resume(struct handles *handles, struct handle *handle)
+{
+	LOCKED(&handles->lock);
+	insert(handles, handle);
+}
+
+uint64_t handles_opened_by(struct handles *handles, uint64_t unique)
+{
+	struct handle *handle = NULL;
+
+	LOCKED(&handles->lock);
+	while ((handle = handles_next(handles, handle)))
+		if (handle->unique == unique)
+			return handle->number;
+	return 0;
 }
 
 static struct handle **find_link(struct handles *handles, uint64_t number)
@@ -65,7 +93,7 @@ void handles_put(struct handles *handles, struct handle *handle)
 		handles->destroy(handle);
 }
 
-void handles_close(struct handles *handles, uint64_t number)
+bool handles_close(struct handles *handles, uint64_t number)
 {
 	pthread_mutex_lock(&handles->lock);
 	struct handle **link = find_link(handles, number);
@@ -75,6 +103,7 @@ void handles_close(struct handles *handles, uint64_t number)
 	pthread_mutex_unlock(&handles->lock);
 	if (handle)
 		handles_put(handles, handle);
+	return handle;
 }
 
 struct handle *handles_next(struct handles *handles, struct handle *handle)
@@ -91,4 +120,15 @@ struct handle *handles_next(struct handles *handles, struct handle *handle)
 			return handles->buckets[i];
 	}
 	return NULL;
+}
+
+size_t handles_count(struct handles *handles)
+{
+	struct handle *handle = NULL;
+	size_t count = 0;
+
+	LOCKED(&handles->lock);
+	while ((handle = handles_next(handles, handle)))
+		count++;
+	return count;
 }

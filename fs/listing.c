@@ -2,6 +2,7 @@
 /*
  * Open directories. A directory is listed once, when it is opened, and read from that list, so that
  * entries that come and go meanwhile neither repeat nor hide others; an offset is a place in it.
+ * The list is one block that outlives the process (core/carry.h).
  *
  * READDIRPLUS counts a lookup for each entry whose attributes it carries. That pays only where the
  * kernel may keep the answer: names that can change are looked up again whatever was said, so for
@@ -19,12 +20,25 @@ struct list_entry {
 	struct view_attr attr;
 };
 
+/* A list as it fills. */
 struct view_list {
-	struct handle handle; /* first */
 	struct list_entry *entries;
 	size_t count, size;
 	struct text names; /* each with its NUL */
 };
+
+/* An open directory. The names lie behind the entries. */
+struct listing {
+	struct handle handle; /* first */
+	size_t count;
+	size_t names_len;
+	struct list_entry entries[];
+};
+
+static char *names_of(const struct listing *listing)
+{
+	return (char *)&listing->entries[listing->count];
+}
 
 int view_list_add(struct view_list *list, const char *name, enum view_kind kind,
 		  const struct view_attr *attr)
@@ -51,18 +65,57 @@ int view_list_add(struct view_list *list, const char *name, enum view_kind kind,
 	return 0;
 }
 
-static void list_destroy(struct view_list *list)
+static void list_deinit(struct view_list *list)
 {
 	free(list->entries);
 	text_deinit(&list->names);
-	free(list);
 }
-
-DEFINE_CLEANUP(list, struct view_list *, list_destroy)
 
 void listing_destroy_handle(struct handle *handle)
 {
-	list_destroy((struct view_list *)handle);
+	carry_free(handle);
+}
+
+static struct listing *make_listing(const struct view_list *list)
+{
+	size_t entries_len = list->count * sizeof(list->entries[0]);
+	struct listing *listing = carry_alloc(sizeof(*listing) + entries_len + list->names.len);
+
+	if (!listing)
+		return NULL;
+	listing->count = list->count;
+	listing->names_len = list->names.len;
+	if (list->count) {
+		memcpy(listing->entries, list->entries, entries_len);
+		memcpy(names_of(listing), list->names.data, list->names.len);
+	}
+	return listing;
+}
+
+static bool makes_sense(const struct listing *listing, size_t room)
+{
+	if (room < sizeof(*listing) ||
+	    listing->count > (room - sizeof(*listing)) / sizeof(listing->entries[0]))
+		return false;
+	room -= sizeof(*listing) + listing->count * sizeof(listing->entries[0]);
+	if (listing->names_len > room ||
+	    (listing->names_len && names_of(listing)[listing->names_len - 1]))
+		return false;
+	for (size_t i = 0; i < listing->count; i++)
+		if (listing->entries[i].name >= listing->names_len)
+			return false;
+	return true;
+}
+
+bool listing_resume(void *block, size_t room, void *arg)
+{
+	struct session *session = arg;
+	struct listing *listing = block;
+
+	if (!makes_sense(listing, room))
+		return false;
+	handles_resume(&session->directories, &listing->handle);
+	return true;
 }
 
 static int list_root(const struct session *session, struct view_list *list)
@@ -97,14 +150,18 @@ static int list_directory(struct request *request, struct view_list *list)
 void serve_opendir(struct request *request)
 {
 	struct session *session = request->session;
-	CLEANUP(list_cleanup) struct view_list *list = calloc(1, sizeof(*list));
-	int r = list ? list_directory(request, list) : -ENOMEM;
+	CLEANUP(list_deinit) struct view_list list = {};
+	struct listing *listing = NULL;
 
-	if (r < 0) {
-		request_reply_err(request, -r);
+	request_undo_open(request);
+	int r = list_directory(request, &list);
+	if (r == 0)
+		listing = make_listing(&list);
+	if (!listing) {
+		request_reply_err(request, r < 0 ? -r : ENOMEM);
 		return;
 	}
-	request->fi.fh = handles_add(&session->directories, &take_ptr(list)->handle);
+	request->fi.fh = handles_add(&session->directories, &listing->handle, request->unique);
 	if (request_reply_open(request) != 0)
 		handles_close(&session->directories, request->fi.fh);
 }
@@ -183,7 +240,7 @@ static uint64_t parent_ino(const char *path)
 }
 
 /* The entry at a place in the listing. 0: no room. */
-static int add_at(struct answer *answer, const struct view_list *list, uint64_t place)
+static int add_at(struct answer *answer, const struct listing *list, uint64_t place)
 {
 	struct request *request = answer->request;
 	char path[PATH_MAX];
@@ -193,7 +250,7 @@ static int add_at(struct answer *answer, const struct view_list *list, uint64_t 
 	if (place == 1)
 		return add_plain(answer, "..", parent_ino(request->path), S_IFDIR, 2);
 	const struct list_entry *entry = &list->entries[place - 2];
-	const char *name = list->names.data + entry->name;
+	const char *name = names_of(list) + entry->name;
 	int len = snprintf(path, sizeof(path), "%s%s%s", request->path, request->path[0] ? "/" : "",
 			   name);
 	if (len < 0 || (size_t)len >= sizeof(path))
@@ -203,7 +260,7 @@ static int add_at(struct answer *answer, const struct view_list *list, uint64_t 
 	return add_plain(answer, name, node_ino(path, len), view_kind_type(entry->kind), place + 1);
 }
 
-static void read_list(struct request *request, const struct view_list *list, bool plus)
+static void read_list(struct request *request, const struct listing *list, bool plus)
 {
 	struct session *session = request->session;
 	_cleanup_free_ char *data = malloc(request->size);
@@ -240,7 +297,7 @@ static void serve_list(struct request *request, bool plus)
 		request_reply_err(request, ESTALE);
 		return;
 	}
-	read_list(request, (struct view_list *)handle, plus);
+	read_list(request, (struct listing *)handle, plus);
 	handles_put(directories, handle);
 }
 

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/carry.h"
+#include "fs/backing.h"
+
 #define FIRST_BUCKETS 256
 
 /*
@@ -127,7 +130,7 @@ static struct node *add_node(struct node_table *table, const char *path, uint64_
 			     const struct view_attr *attr)
 {
 	size_t len = strlen(path);
-	struct node *node = calloc(1, sizeof(*node) + len + 1);
+	struct node *node = carry_alloc(sizeof(*node) + len + 1);
 
 	if (!node)
 		return NULL;
@@ -143,7 +146,30 @@ static struct node *add_node(struct node_table *table, const char *path, uint64_
 		grow(table);
 	insert(table, node);
 	table->count++;
+	carry_publish(node, CARRY_NODE);
 	return node;
+}
+
+/* Puts in a node that was left, without what only the other process knew. */
+static bool take_node(void *block, size_t room, void *arg)
+{
+	struct node_table *table = arg;
+	struct node *node = block;
+
+	if (room <= sizeof(*node) || !memchr(node->path, '\0', room - sizeof(*node)) ||
+	    node->kind > VIEW_STREAM || node->id >> 63 || find_id(table, node->id))
+		return false;
+	node->opens = node->holds = 0;
+	node->snapshot = NULL;
+	node->backing = NULL;
+	node->rendered_for = 0;
+	node->in_cache = false;
+	node->cache_older = node->cache_newer = NULL;
+	if (table->count >= table->buckets)
+		grow(table);
+	insert(table, node);
+	table->count++;
+	return true;
 }
 
 int node_table_create(size_t cache_bytes, struct node_table **ret)
@@ -161,7 +187,12 @@ int node_table_create(size_t cache_bytes, struct node_table **ret)
 	table->by_path = calloc(FIRST_BUCKETS, sizeof(struct node *));
 	if (!table->by_id || !table->by_path)
 		return -ENOMEM;
-	struct node *node = add_node(table, "", NODE_ROOT, NODE_ROOT, &root);
+	/* Numbers that no process before has given. */
+	table->last_unique = carry_root()->generation << 40;
+	carry_take(CARRY_NODE, take_node, table);
+	struct node *node = find_id(table, NODE_ROOT);
+	if (!node)
+		node = add_node(table, "", NODE_ROOT, NODE_ROOT, &root);
 	if (!node)
 		return -ENOMEM;
 	node->lookups = 1; /* the mount's own, which the kernel never forgets */
@@ -177,7 +208,7 @@ void node_table_destroy(struct node_table *table)
 		for (struct node *node = table->by_id[i], *next; node; node = next) {
 			next = node->next_id;
 			snapshot_unref(node->snapshot);
-			free(node);
+			carry_free(node);
 		}
 	}
 	free(table->by_id);
@@ -199,6 +230,14 @@ static void cache_remove(struct node_table *table, struct node *node)
 	node->in_cache = false;
 }
 
+static void drop_snapshot(struct node_table *table, struct node *node)
+{
+	if (node->in_cache)
+		cache_remove(table, node);
+	node->kept = 0;
+	snapshot_unref(take_ptr(node->snapshot));
+}
+
 static void cache_add(struct node_table *table, struct node *node)
 {
 	node->cache_older = table->cache_newest;
@@ -209,16 +248,8 @@ static void cache_add(struct node_table *table, struct node *node)
 	while (table->cached_bytes > table->cache_bytes) {
 		struct node *oldest = table->cache_oldest;
 
-		cache_remove(table, oldest);
-		snapshot_unref(take_ptr(oldest->snapshot));
+		drop_snapshot(table, oldest);
 	}
-}
-
-static void drop_snapshot(struct node_table *table, struct node *node)
-{
-	if (node->in_cache)
-		cache_remove(table, node);
-	snapshot_unref(take_ptr(node->snapshot));
 }
 
 static void unlink_chain(struct node **link, struct node *node, size_t next_offset)
@@ -236,7 +267,7 @@ static void free_if_unused(struct node_table *table, struct node *node)
 	unlink_chain(id_bucket(table, node->id), node, offsetof(struct node, next_id));
 	unlink_chain(path_bucket(table, node->ino), node, offsetof(struct node, next_path));
 	table->count--;
-	free(node);
+	carry_free(node);
 }
 
 /* The inode number of path, which no other path in the table has. */
@@ -510,8 +541,10 @@ bool node_settle_reading(struct node_table *table, struct node *node, struct bac
 	LOCKED(&table->lock);
 	bool first = !node->reading_settled;
 
-	if (first)
+	if (first) {
 		node->backing = file;
+		node->backing_id = file ? backing_id(file) : 0;
+	}
 	node->reading_settled = true;
 	*ret = node->backing;
 	return first;
@@ -529,7 +562,53 @@ struct backing *node_release(struct node_table *table, struct node *node)
 	if (node->snapshot)
 		cache_add(table, node);
 	node->reading_settled = false;
+	node->backing_id = 0;
 	return take_ptr(node->backing);
+}
+
+void node_keep(struct node_table *table, struct node *node)
+{
+	_cleanup_snapshot_ struct snapshot *snapshot = node_snapshot(table, node);
+
+	/* An open node's snapshot stays, so what is kept is of the same bytes. */
+	if (snapshot)
+		__atomic_store_n(&node->kept, snapshot_keep(snapshot), __ATOMIC_RELAXED);
+}
+
+struct node *node_resume(struct node_table *table, uint64_t id)
+{
+	LOCKED(&table->lock);
+	struct node *node = find_id(table, id);
+
+	if (!node || !node->rendered || (node->kind != VIEW_FILE && node->kind != VIEW_STREAM))
+		return NULL;
+	/* What the kernel reads by itself nobody needs here. */
+	if (node->kind == VIEW_FILE && !node->snapshot && node->backing_id <= 0 &&
+	    (snapshot_restore(node->kept, &node->snapshot) < 0 ||
+	     snapshot_size(node->snapshot) != node->size)) {
+		snapshot_unref(take_ptr(node->snapshot));
+		return NULL;
+	}
+	node->opens++;
+	node->holds++;
+	table->open++;
+	return node;
+}
+
+void node_table_settle(struct node_table *table)
+{
+	LOCKED(&table->lock);
+	for (size_t i = 0; i < table->buckets; i++) {
+		for (struct node *node = table->by_id[i], *next; node; node = next) {
+			next = node->next_id;
+			if (node->opens)
+				continue;
+			node->rendered = node->has_pages = node->reading_settled = false;
+			node->size = node->kept = 0;
+			node->backing_id = 0;
+			free_if_unused(table, node);
+		}
+	}
 }
 
 struct snapshot *node_snapshot(struct node_table *table, struct node *node)

@@ -8,7 +8,8 @@
  * path.
  *
  * Ids are computed from path and generation, and a node is no more than those two, its counts and a
- * snapshot, so another process can rebuild the table. An id that is not in the table is ESTALE.
+ * snapshot. It outlives the process (core/carry.h): the next one finds the nodes, and whoever knows
+ * of open handles says of which node (node_resume()). An id that is not in the table is ESTALE.
  *
  * A node is rendered when somebody asks for its size or opens it, not when it is looked up. Once it
  * is rendered, its size is told at each lookup, and while a handle is open its content stays: all
@@ -55,10 +56,12 @@ struct node {
 	struct content content; /* of what was rendered */
 	uint64_t size;
 	struct snapshot *snapshot; /* while open, or as long as the cache has room */
+	uint64_t kept;		   /* where its bytes outlive us, once it was kept; 0 */
 	/* While open: how it is read, and the file that the kernel reads, or NULL. */
 	bool reading_settled;
 	struct backing *backing;
-	bool has_pages; /* the kernel may have pages, of page_content */
+	int32_t backing_id; /* its number, also where another process made it; 0 */
+	bool has_pages;	    /* the kernel may have pages, of page_content */
 	struct content page_content;
 	/*
 	 * Of volatile content: the thread whose stat rendered this, until anyone asks again. An
@@ -75,7 +78,10 @@ struct node {
 
 struct node_table;
 
-/* cache_bytes: how much unopened snapshots may hold. The root is in it from the start. -ENOMEM. */
+/*
+ * cache_bytes: how much unopened snapshots may hold. The root is in it from the start, and so are
+ * the nodes of a process that is gone, without open handles. -ENOMEM.
+ */
 int node_table_create(size_t cache_bytes, struct node_table **ret);
 void node_table_destroy(struct node_table *table); /* NULL is fine */
 DEFINE_CLEANUP(node_table, struct node_table *, node_table_destroy)
@@ -151,6 +157,13 @@ bool node_settle_reading(struct node_table *table, struct node *node, struct bac
 			 struct backing **ret);
 /* Returns the file that nobody reads any more, the caller's to give back, or NULL. */
 struct backing *node_release(struct node_table *table, struct node *node);
+
+/* Keeps an open node's bytes for a process that takes over, before its handle is told. */
+void node_keep(struct node_table *table, struct node *node);
+/* One handle of a node that this process did not open: held. NULL: its bytes are not there. */
+struct node *node_resume(struct node_table *table, uint64_t id);
+/* No more of those come: what has no handle is as if it had never been read. */
+void node_table_settle(struct node_table *table);
 
 /* The open node's snapshot, with a reference for the caller; NULL if it is not open. */
 struct snapshot *node_snapshot(struct node_table *table, struct node *node);

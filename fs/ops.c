@@ -139,7 +139,7 @@ static void op_read(fuse_req_t fuse, fuse_ino_t id, size_t size, off_t offset,
 		.sync = true,
 	};
 
-	run_on_handle(fuse, id, fi, size, offset, fi->fh ? &stream : &kind);
+	run_on_handle(fuse, id, fi, size, offset, fi->fh & STREAM_HANDLES ? &stream : &kind);
 }
 
 static void op_readdir(fuse_req_t fuse, fuse_ino_t id, size_t size, off_t offset,
@@ -183,7 +183,7 @@ static void op_poll(fuse_req_t fuse, fuse_ino_t id, struct fuse_file_info *fi,
 {
 	struct session *session = fuse_req_userdata(fuse);
 
-	if (id & FOREIGN_NODE || !fi->fh) {
+	if (id & FOREIGN_NODE || !(fi->fh & STREAM_HANDLES)) {
 		if (poll)
 			fuse_pollhandle_destroy(poll);
 		fuse_reply_poll(fuse, POLLIN | POLLRDNORM);

@@ -419,8 +419,20 @@ enum {
 	OPTION_HELP = 1000,
 	OPTION_VERSION,
 	OPTION_FROM,
+	OPTION_SERVE,
 	OPTION_SETTING, /* and on: an index into settings */
 };
+
+/* What the supervisor says to its daemon, and nobody else. */
+static int set_serve(struct options *options, const char *value)
+{
+	uint64_t number;
+	int r = parse_number(value, 10, 3, INT32_MAX, &number);
+
+	if (r == 0)
+		options->serve = number;
+	return r;
+}
 
 static int handle(int c, int argc, char *const *argv, struct options *options, struct text *error)
 {
@@ -448,6 +460,8 @@ static int handle(int c, int argc, char *const *argv, struct options *options, s
 	case OPTION_VERSION:
 		options->command = COMMAND_VERSION;
 		return 0;
+	case OPTION_SERVE:
+		return set_serve(options, optarg);
 	case ':':
 		text_printf(error, "%s: wants a value; see ksymfs --help", argv[optind - 1]);
 		return -EINVAL;
@@ -475,13 +489,15 @@ int options_parse(int argc, char *const *argv, struct options *ret, struct text 
 		.pin_max = 64,
 		.pin_ns = 600 * NSEC_PER_SEC,
 		.access.umask = 077,
+		.serve = -1,
 	};
-	struct option longs[ARRAY_SIZE(settings) + 4] = {
+	struct option longs[ARRAY_SIZE(settings) + 5] = {
 		{"help", no_argument, NULL, OPTION_HELP},
 		{"version", no_argument, NULL, OPTION_VERSION},
 		{"from", required_argument, NULL, OPTION_FROM},
+		{"serve", required_argument, NULL, OPTION_SERVE},
 	};
-	size_t count = 3;
+	size_t count = 4;
 	int c, r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {

@@ -36,6 +36,7 @@ struct options {
 	bool debug;
 	bool read_only; /* not even mkdir and rmdir in pins/ */
 	bool nonempty;	/* hide what the mount point has in it */
+	int serve;	/* the supervisor's socket, for a daemon of its; -1: we supervise */
 
 	uint64_t retain_ns;
 	uint64_t retain_bytes;

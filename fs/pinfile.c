@@ -113,7 +113,7 @@ static struct pinfile *make_file(struct pinroot *pinroot, struct pinnode *node, 
 static uint64_t add_file(struct pincall *call, struct pinfile *file)
 {
 	struct pinroot *pinroot = call->pinroot;
-	uint64_t number = handles_add(&pinroot->handles, &file->handle);
+	uint64_t number = handles_add(&pinroot->handles, &file->handle, 0);
 
 	pthread_mutex_lock(&pinroot->lock);
 	bool dead = call->tree && call->tree->dead;

@@ -574,7 +574,8 @@ int pinroot_create(struct session *session, struct pinroot **ret)
 	}
 	pthread_mutex_init(&pinroot->lock, NULL);
 	pthread_mutex_init(&pinroot->file_lock, NULL);
-	handles_init(&pinroot->handles, pinfile_destroy_handle);
+	handles_init(&pinroot->handles, CARRY_FREE, &carry_root()->last_foreign,
+		     pinfile_destroy_handle);
 	r = pinnode_find(&pinroot->nodes, NULL, PINROOT_NAME, &hidden, &pinroot->hidden);
 	if (r < 0) {
 		pinroot_destroy(pinroot);

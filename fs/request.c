@@ -23,6 +23,7 @@ void request_init(struct request *request, fuse_req_t fuse, uint64_t id,
 	request->kind = kind;
 	request->fuse = fuse;
 	request->id = id;
+	request->unique = fuseext_unique(&request->resent);
 	request->caller = (struct view_caller){.pid = ctx->pid};
 }
 
@@ -219,7 +220,7 @@ static bool is_foreign(const struct request *request)
 	       strcmp(request->name, ops->name) == 0;
 }
 
-static int find_view(const struct session *session, const char *path)
+int session_find_view(const struct session *session, const char *path)
 {
 	size_t len = strcspn(path, "/");
 
@@ -279,7 +280,7 @@ void request_run(struct request *request, const char *name)
 		request_free(request);
 		return;
 	}
-	int view = find_view(session, request->path);
+	int view = session_find_view(session, request->path);
 	if (view >= 0)
 		request->view = &session->views[view];
 	if (view >= 0 && !request->kind->here && can_block(request))

@@ -38,22 +38,27 @@ struct session {
 	struct pool *foreign_pool;
 
 	struct node_table *nodes;
-	struct handles directories, streams;
+	struct handles files, directories, streams;
 	struct backings *backings;
 	struct timespec started;
 	struct fuse_session *fuse;
 	struct fuseext ext;
+	struct session_resumed resumed;
 	int proc_fd;  /* /proc, to know callers by */
 	int fd;	      /* /dev/fuse */
 	int exit_fd;  /* readable once the session is to end */
 	int ready_fd; /* readable once the kernel has an answer */
 	atomic_bool ready;
 	atomic_bool stopping;
+	bool replaying; /* the reply is the one that another process has given */
 	pthread_t receivers[RECEIVERS];
 	size_t receiver_count;
 };
 
 struct request;
+
+/* Numbers of streams have it, those of other handles do not. */
+#define STREAM_HANDLES (UINT64_C(1) << 63)
 
 /* How to serve a kind of request: on nodes of our own, and on foreign ones. */
 struct request_kind {
@@ -77,6 +82,8 @@ struct request {
 	struct session *session;
 	const struct request_kind *kind;
 	fuse_req_t fuse;
+	uint64_t unique; /* the kernel's number of it */
+	bool resent;	 /* once more: a process that is gone has had it */
 	struct view_caller caller;
 
 	_Atomic(struct pool *) pool; /* NULL: on the receiving thread, and not on the heap */
@@ -132,10 +139,27 @@ void serve_readlink(struct request *request);
 void serve_open(struct request *request);
 void serve_read(struct request *request);
 void serve_release(struct request *request);
-void serve_mkdir(struct request *request);
-void serve_rmdir(struct request *request);
+/* openfile.c */
+/*
+ * Makes a handle of the request's node, which is open by now, and says which file the kernel is to
+ * read; 0: it asks us. -ENOMEM: then it is not open any more.
+ */
+int request_add_file(struct request *request, int32_t *ret_backing);
+/* Closes the request's handle, of a file or a stream, if it is there. */
+void request_close_file(struct request *request);
+/* Closes what a process that died has opened for this very request. */
+void request_undo_open(struct request *request);
 /* Gives back one opening of the request's node. */
 void request_release_node(struct request *request);
+void file_destroy_handle(struct handle *handle);
+/* Takes over an open file, directory or stream of another process: for carry_take(). */
+bool file_resume(void *block, size_t room, void *session);
+bool listing_resume(void *block, size_t room, void *session);
+bool stream_resume(void *block, size_t room, void *session);
+/* Has all that ever polled ask again. */
+void streams_wake_all(struct session *session);
+void serve_mkdir(struct request *request);
+void serve_rmdir(struct request *request);
 /* What is now at the request's path, with its time set. */
 int request_lookup_view(struct request *request, struct view_attr *ret);
 /* The same where the request is about a node: -ESTALE if what it belongs to is gone. */
@@ -181,6 +205,9 @@ bool stream_size_of_node(struct session *session, const struct node *node, uint6
 /* What poll(2) says of a stream; poll is who to wake, or NULL, and the stream's to keep. */
 unsigned int stream_poll(struct session *session, uint64_t number, struct fuse_pollhandle *poll);
 void stream_destroy_handle(struct handle *handle);
+
+/* request.c: the index of the view that a path is in; -1: of none. */
+int session_find_view(const struct session *session, const char *path);
 
 /* session.c */
 void session_init(void *session, struct fuse_conn_info *conn);

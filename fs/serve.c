@@ -313,33 +313,13 @@ static int open_file(struct request *request, const struct view_attr *now, struc
 	return r;
 }
 
-/* The file from which the kernel is to read what was opened; NULL: it asks us. */
-static struct backing *settle_reading(struct request *request)
-{
-	struct session *session = request->session;
-	_cleanup_snapshot_ struct snapshot *snapshot = node_snapshot(session->nodes, request->node);
-
-	/* All who have the node open find the same here. */
-	if (!snapshot || snapshot_size(snapshot) < BACKING_MIN)
-		return NULL;
-	struct backing *file = backings_get(session->backings, snapshot), *ret;
-
-	if (!node_settle_reading(session->nodes, request->node, file, &ret))
-		backings_put(session->backings, file);
-	return ret;
-}
-
-void request_release_node(struct request *request)
-{
-	struct session *session = request->session;
-
-	backings_put(session->backings, node_release(session->nodes, request->node));
-}
-
 void serve_open(struct request *request)
 {
 	struct node_open how = {};
 	struct view_attr now;
+	int32_t backing = 0;
+
+	request_undo_open(request);
 	int r = request_check_access(request);
 
 	if (r == 0)
@@ -350,19 +330,19 @@ void serve_open(struct request *request)
 	}
 	if (r == 0)
 		r = now.kind == VIEW_FILE ? open_file(request, &now, &how) : -EISDIR;
+	if (r == 0)
+		r = request_add_file(request, &backing);
 	if (r < 0) {
 		request_reply_err(request, -r);
 		return;
 	}
-	struct backing *backing = settle_reading(request);
-
 	request->fi.direct_io = how.direct;
 	request->fi.keep_cache = how.keep_pages;
 	request->fi.noflush = 1;
-	r = backing ? request_reply_open_passthrough(request, backing_id(backing))
-		    : request_reply_open(request);
+	r = backing > 0 ? request_reply_open_passthrough(request, backing)
+			: request_reply_open(request);
 	if (r != 0)
-		request_release_node(request);
+		request_close_file(request);
 }
 
 static void answer_snapshot(fuse_req_t fuse, const struct snapshot *snapshot, uint64_t offset,
@@ -390,7 +370,7 @@ static void answer_snapshot(fuse_req_t fuse, const struct snapshot *snapshot, ui
 
 void serve_read(struct request *request)
 {
-	if (request->fi.fh) {
+	if (request->fi.fh & STREAM_HANDLES) {
 		serve_stream_read(request);
 		return;
 	}
@@ -404,9 +384,8 @@ void serve_read(struct request *request)
 
 void serve_release(struct request *request)
 {
-	if (request->fi.fh)
-		handles_close(&request->session->streams, request->fi.fh);
-	request_release_node(request);
+	/* One that is not there was closed by a process that died before it could say so. */
+	request_close_file(request);
 	request_reply_err(request, 0);
 }
 
@@ -420,6 +399,9 @@ void serve_mkdir(struct request *request)
 		r = request_check_access(request);
 	if (r == 0)
 		r = view->ops->mkdir(view->data, &request->names, &request->caller);
+	/* Made by a process that died before it could say so. */
+	if (r == -EEXIST && request->resent)
+		r = 0;
 	if (r == 0)
 		r = request_lookup_view(request, &attr);
 	if (r < 0)
@@ -437,5 +419,7 @@ void serve_rmdir(struct request *request)
 		r = request_check_access(request);
 	if (r == 0)
 		r = view->ops->rmdir(view->data, &request->names, &request->caller);
+	if (r == -ENOENT && request->resent)
+		r = 0;
 	request_reply_err(request, -r);
 }

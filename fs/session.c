@@ -48,8 +48,11 @@ static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
 	struct session *session = userdata;
 	ssize_t n = read(fd, buf, len);
 
-	if (n > 0)
+	if (n > 0) {
 		fuseext_saw_request(&session->ext, buf, n);
+		if (session->options.got_init && fuseext_is_init(buf, n))
+			session->options.got_init(session->options.arg, buf, n);
+	}
 	return n;
 }
 
@@ -67,11 +70,35 @@ static ssize_t write_device(int fd, struct iovec *iov, int count, void *userdata
 	struct session *session = userdata;
 
 	fuseext_patch_reply(&session->ext, iov, count);
+	if (session->replaying) {
+		size_t len = 0;
+
+		for (int i = 0; i < count; i++)
+			len += iov[i].iov_len;
+		return len;
+	}
 	ssize_t n = writev(fd, iov, count);
 	/* The first is that to INIT, and the kernel has dealt with it when it returns. */
 	if (!atomic_exchange(&session->ready, true))
 		signal_fd(session->ready_fd);
 	return n;
+}
+
+static void init_handles(struct session *session)
+{
+	struct carry_root *root = carry_root();
+
+	if (!root->started_unix) {
+		struct timespec now;
+
+		clock_gettime(CLOCK_REALTIME, &now);
+		root->started_unix = now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+	}
+	root->last_stream |= STREAM_HANDLES;
+	handles_init(&session->files, CARRY_FILE, &root->last_file, file_destroy_handle);
+	handles_init(&session->directories, CARRY_DIRECTORY, &root->last_directory,
+		     listing_destroy_handle);
+	handles_init(&session->streams, CARRY_STREAM, &root->last_stream, stream_destroy_handle);
 }
 
 int session_create(const struct session_options *options, struct tracker *tracker,
@@ -92,9 +119,8 @@ int session_create(const struct session_options *options, struct tracker *tracke
 	session->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (session->proc_fd < 0)
 		return -errno;
-	handles_init(&session->directories, listing_destroy_handle);
-	handles_init(&session->streams, stream_destroy_handle);
-	clock_gettime(CLOCK_REALTIME, &session->started);
+	init_handles(session);
+	session->started = view_time(carry_root()->started_unix);
 	session->exit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (session->exit_fd < 0 || session->ready_fd < 0)
@@ -119,6 +145,7 @@ void session_destroy(struct session *session)
 	backings_destroy(session->backings);
 	if (session->fuse)
 		fuse_session_destroy(session->fuse);
+	handles_deinit(&session->files);
 	handles_deinit(&session->directories);
 	handles_deinit(&session->streams);
 	for (size_t i = 0; i < VIEWS_MAX; i++)
@@ -254,6 +281,44 @@ static int start_receivers(struct session *session)
 	return 0;
 }
 
+/* Has libfuse agree with itself to what the kernel and another process have agreed to. */
+static int replay_init(struct session *session)
+{
+	_cleanup_free_ void *copy = malloc(session->options.init_len);
+	struct fuse_buf buf = {.mem = copy, .size = session->options.init_len};
+
+	if (!copy || !fuseext_is_init(session->options.init, session->options.init_len))
+		return -EINVAL;
+	memcpy(copy, session->options.init, session->options.init_len);
+	fuseext_saw_request(&session->ext, copy, session->options.init_len);
+	session->replaying = true;
+	fuse_session_process_buf(session->fuse, &buf);
+	session->replaying = false;
+	atomic_store(&session->ready, true);
+	signal_fd(session->ready_fd);
+	return 0;
+}
+
+/* What another process had open of our own nodes. */
+static void take_over(struct session *session)
+{
+	struct session_resumed *resumed = &session->resumed;
+	struct node_stats nodes;
+
+	carry_take(CARRY_FILE, file_resume, session);
+	carry_take(CARRY_DIRECTORY, listing_resume, session);
+	carry_take(CARRY_STREAM, stream_resume, session);
+	carry_sweep(CARRY_VIEW_STREAM);
+	backings_forget_others(session->backings);
+	node_table_settle(session->nodes);
+	snapshots_forget_unrestored();
+	node_table_stats(session->nodes, &nodes);
+	resumed->nodes = nodes.nodes;
+	resumed->files = handles_count(&session->files);
+	resumed->directories = handles_count(&session->directories);
+	resumed->streams = handles_count(&session->streams);
+}
+
 int session_start(struct session *session, int fd)
 {
 	static const struct fuse_custom_io io = {.read = read_device, .writev = write_device};
@@ -270,6 +335,15 @@ int session_start(struct session *session, int fd)
 	if (fuse_session_custom_io(session->fuse, &io, own) != 0)
 		return -EINVAL;
 	session->fd = take_fd(&own); /* libfuse closes it */
+	take_over(session);
+	if (session->options.init_len) {
+		r = replay_init(session);
+		if (r < 0)
+			return r;
+		/* Before anything else is received: these come ahead of it. */
+		session->resumed.resent = fuseext_resend(session->fd) == 0;
+		streams_wake_all(session);
+	}
 	r = start_receivers(session);
 	if (r < 0)
 		session_end(session);
@@ -311,10 +385,16 @@ bool session_end(struct session *session)
 	}
 	/* What is still open goes back to the views while they are there. */
 	if (ended) {
+		handles_clear(&session->files);
 		handles_clear(&session->directories);
 		handles_clear(&session->streams);
 	}
 	return ended;
+}
+
+void session_get_resumed(const struct session *session, struct session_resumed *ret)
+{
+	*ret = session->resumed;
 }
 
 int32_t session_backing_open(struct session *session, int fd)

@@ -101,6 +101,15 @@ struct foreign_ops {
 struct session_options {
 	struct access_rules access;
 	bool debug; /* libfuse's own trace to stderr */
+	/* The kernel's INIT request has come: whoever takes over from us needs it. */
+	void (*got_init)(void *arg, const void *init, size_t len);
+	void *arg;
+	/*
+	 * Of a connection that another process has served: that request. The kernel does not repeat
+	 * it, and what was agreed to follows from it.
+	 */
+	const void *init;
+	size_t init_len; /* 0: a connection of which nobody has read yet */
 };
 
 /* -ENOMEM, or -EINVAL where libfuse refuses. The tracker and the views outlive the session. */
@@ -148,6 +157,13 @@ bool session_maps_direct_io(const struct session *session);
 
 /* Wakes who polls a stream that has grown. Any thread, with any lock of a view held. */
 void session_notify_streams(struct session *session);
+
+/* What a session that took over from another process found: open files, directories, streams. */
+struct session_resumed {
+	size_t nodes, files, directories, streams;
+	bool resent; /* what was not answered has come again; else it waits for ever */
+};
+void session_get_resumed(const struct session *session, struct session_resumed *ret);
 
 /* The `key: value` lines of status, and the lines of metrics, that are about the session. */
 void session_status(struct session *session, struct text *text);

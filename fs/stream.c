@@ -6,6 +6,9 @@
  * size. Whoever polls is woken when the stream grows past what was read, reads of the end included.
  * A saved poll handle is set before the size is asked for, and taken when it is used, both under
  * the lock of the handles; so growth is seen by the one or by the other.
+ *
+ * Streams outlive the process, with what the view has of each (core/carry.h). The next process
+ * finds them, and wakes all that polled: they ask again.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,9 +19,11 @@ struct stream {
 	struct handle handle; /* first */
 	const struct view *view;
 	void *data; /* the view's */
+	uint64_t data_ref;
 	uint64_t node;
 	uint64_t position; /* past what was read last */
 	struct fuse_pollhandle *poll;
+	uint64_t poll_handle; /* the kernel's number of what polls or has polled; 0 */
 };
 
 void stream_destroy_handle(struct handle *handle)
@@ -28,7 +33,7 @@ void stream_destroy_handle(struct handle *handle)
 	stream->view->ops->stream_close(stream->view->data, stream->data);
 	if (stream->poll)
 		fuse_pollhandle_destroy(stream->poll);
-	free(stream);
+	carry_free(stream);
 }
 
 static int open_stream(struct request *request, const struct view_attr *now, struct stream *stream)
@@ -57,7 +62,7 @@ static int open_stream(struct request *request, const struct view_attr *now, str
 void serve_stream_open(struct request *request, const struct view_attr *now)
 {
 	struct session *session = request->session;
-	struct stream *stream = calloc(1, sizeof(*stream));
+	struct stream *stream = carry_alloc(sizeof(*stream));
 	int r = -ENOMEM;
 
 	if (stream) {
@@ -66,17 +71,16 @@ void serve_stream_open(struct request *request, const struct view_attr *now)
 		r = open_stream(request, now, stream);
 	}
 	if (r < 0) {
-		free(stream);
+		carry_free(stream);
 		request_reply_err(request, -r);
 		return;
 	}
-	request->fi.fh = handles_add(&session->streams, &stream->handle);
+	stream->data_ref = carry_ref(stream->data);
+	request->fi.fh = handles_add(&session->streams, &stream->handle, request->unique);
 	request->fi.direct_io = 1;
 	request->fi.noflush = 1;
-	if (request_reply_open(request) != 0) {
-		handles_close(&session->streams, request->fi.fh);
-		request_release_node(request);
-	}
+	if (request_reply_open(request) != 0)
+		request_close_file(request);
 }
 
 static ssize_t read_stream(struct request *request, struct stream *stream, void *buf)
@@ -131,6 +135,7 @@ static unsigned int poll_stream(struct stream *stream, struct fuse_pollhandle *p
 		if (stream->poll)
 			fuse_pollhandle_destroy(stream->poll);
 		stream->poll = poll;
+		stream->poll_handle = fuseext_poll_handle();
 	}
 	uint64_t size = stream->view->ops->stream_size(stream->view->data, stream->data);
 	return size > stream->position ? POLLIN | POLLRDNORM : 0;
@@ -169,5 +174,49 @@ void session_notify_streams(struct session *session)
 			continue;
 		fuse_lowlevel_notify_poll(poll);
 		fuse_pollhandle_destroy(poll);
+	}
+}
+
+static const struct view *view_of(const struct session *session, const struct node *node)
+{
+	int view = session_find_view(session, node->path);
+
+	return view >= 0 && session->views[view].ops->stream_resume ? &session->views[view] : NULL;
+}
+
+bool stream_resume(void *block, size_t room, void *arg)
+{
+	struct session *session = arg;
+	struct stream *stream = block;
+
+	if (room < sizeof(*stream))
+		return false;
+	stream->poll = NULL;
+	stream->data = carry_at(stream->data_ref, CARRY_VIEW_STREAM, &room);
+	struct node *node = stream->data ? node_resume(session->nodes, stream->node) : NULL;
+	if (!node)
+		return false;
+	stream->view = view_of(session, node);
+	bool good = stream->view &&
+		    stream->view->ops->stream_resume(stream->view->data, stream->data, room);
+	if (good)
+		handles_resume(&session->streams, &stream->handle);
+	else
+		node_release(session->nodes, node);
+	node_put(session->nodes, node);
+	return good;
+}
+
+void streams_wake_all(struct session *session)
+{
+	struct handles *streams = &session->streams;
+	struct handle *handle = NULL;
+
+	LOCKED(&streams->lock);
+	while ((handle = handles_next(streams, handle))) {
+		const struct stream *stream = (struct stream *)handle;
+
+		if (stream->poll_handle)
+			fuseext_notify_poll(session->fd, stream->poll_handle);
 	}
 }

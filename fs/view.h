@@ -137,6 +137,11 @@ struct view_ops {
 	uint64_t (*stream_size)(void *view, void *stream);
 	ssize_t (*stream_read)(void *view, void *stream, uint64_t offset, void *buf, size_t len);
 	void (*stream_close)(void *view, void *stream);
+	/*
+	 * Takes over one that another process has opened: a published block of CARRY_VIEW_STREAM,
+	 * as stream_open() makes them. False: it makes no sense.
+	 */
+	bool (*stream_resume)(void *view, void *stream, size_t room);
 
 	/* Only pins/ has these. NULL: EROFS. */
 	int (*mkdir)(void *view, const struct view_path *path, const struct view_caller *caller);

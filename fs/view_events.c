@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/carry.h"
 #include "core/tracker.h"
 #include "fs/views.h"
 
@@ -62,7 +63,7 @@ static int lookup(void *view, const struct view_path *path, const struct view_ca
 
 static int stream_open(void *view, const struct view_path *path, void **ret)
 {
-	struct stream *stream = calloc(1, sizeof(*stream));
+	struct stream *stream = carry_alloc(sizeof(*stream));
 	struct eventlog_span span;
 
 	if (!stream)
@@ -72,6 +73,7 @@ static int stream_open(void *view, const struct view_path *path, void **ret)
 	stream->base = span.start;
 	stream->read_end = span.start;
 	stream->at_line_start = true;
+	carry_publish(stream, CARRY_VIEW_STREAM);
 	*ret = stream;
 	return 0;
 }
@@ -81,7 +83,36 @@ static void stream_close(void *view, void *data)
 	struct stream *stream = data;
 
 	pthread_mutex_destroy(&stream->lock);
-	free(stream);
+	carry_free(stream);
+}
+
+/* It may have died in the middle of adding a gap: then they are forgotten. */
+static bool gaps_make_sense(const struct stream *stream)
+{
+	uint64_t end = stream->base;
+
+	if (stream->gap_count > GAPS_MAX)
+		return false;
+	for (size_t i = 0; i < stream->gap_count; i++) {
+		const struct gap *gap = &stream->gaps[i];
+
+		if (gap->from < end || gap->to <= gap->from || gap->header_len > GAP_MIN)
+			return false;
+		end = gap->to;
+	}
+	return true;
+}
+
+static bool stream_resume(void *view, void *data, size_t room)
+{
+	struct stream *stream = data;
+
+	if (room < sizeof(*stream) || stream->base > INT64_MAX)
+		return false;
+	pthread_mutex_init(&stream->lock, NULL);
+	if (!gaps_make_sense(stream))
+		stream->gap_count = 0;
+	return true;
 }
 
 static uint64_t stream_size(void *view, void *data)
@@ -233,6 +264,7 @@ int view_events_create(const struct view_context *context, struct view *ret)
 		.stream_size = stream_size,
 		.stream_read = stream_read,
 		.stream_close = stream_close,
+		.stream_resume = stream_resume,
 	};
 
 	*ret = (struct view){&ops, context->tracker};

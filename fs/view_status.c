@@ -12,9 +12,11 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "core/carry.h"
 #include "core/host.h"
 #include "core/mountns.h"
 #include "core/tracker.h"
+#include "fs/handover.h"
 #include "fs/session.h"
 #include "fs/views.h"
 
@@ -127,6 +129,26 @@ static void write_attached(const struct view_context *context, struct text *text
 	}
 }
 
+/* Who keeps the mount, and what became of the daemons before this one. */
+static void write_handover(const struct view_context *context, struct text *text)
+{
+	const struct hello *hello = context->handover ? &context->handover->hello : NULL;
+	struct session_resumed resumed;
+
+	if (!hello || !hello->supervisor)
+		return;
+	text_printf(text, "supervisor: %d\nhandovers: %u\n", hello->supervisor, hello->number);
+	if (!hello->number)
+		return;
+	session_get_resumed(context->session, &resumed);
+	text_printf(text, "handover_cause: %s\nhandover: %s\n", hello->cause,
+		    carry_is_inherited() ? "carried over" : "begun anew");
+	text_printf(text, "handover_open: nodes=%zu files=%zu directories=%zu streams=%zu\n",
+		    resumed.nodes, resumed.files, resumed.directories, resumed.streams);
+	text_printf(text, "handover_requests: %s\n",
+		    resumed.resent ? "sent again" : "lost: this kernel cannot send them again");
+}
+
 static int render_status(void *view, const struct view_path *path, const struct view_caller *caller,
 			 struct snapshot **ret)
 {
@@ -141,6 +163,7 @@ static int render_status(void *view, const struct view_path *path, const struct 
 	write_clocks(&text);
 	tracker_status(context->tracker, &text);
 	session_status(context->session, &text);
+	write_handover(context, &text);
 	for (size_t i = 0; i < *context->view_count; i++) {
 		if (context->views[i].ops->status)
 			context->views[i].ops->status(context->views[i].data, &text);
@@ -163,6 +186,14 @@ static int render_metrics(void *view, const struct view_path *path,
 		    "# TYPE ksymfs_healthy gauge\n"
 		    "ksymfs_healthy %d\n",
 		    KSYMFS_VERSION, tracker_is_healthy(context->tracker));
+	text_printf(&text,
+		    "# HELP ksymfs_handovers_total Daemons that were replaced.\n"
+		    "# TYPE ksymfs_handovers_total counter\n"
+		    "ksymfs_handovers_total %u\n"
+		    "# HELP ksymfs_carried_bytes Memory that outlives the daemon.\n"
+		    "# TYPE ksymfs_carried_bytes gauge\n"
+		    "ksymfs_carried_bytes %zu\n",
+		    context->handover ? context->handover->hello.number : 0, carry_bytes());
 	tracker_metrics(context->tracker, &text);
 	session_metrics(context->session, &text);
 	for (size_t i = 0; i < *context->view_count; i++) {

@@ -11,6 +11,7 @@
 
 #include "fs/view.h"
 
+struct handover;
 struct options;
 struct session;
 struct tracker;
@@ -22,6 +23,8 @@ struct view_context {
 	struct session *session;
 	/* The device of the mount; 0 until it is mounted, which is before anybody asks. */
 	const dev_t *own_dev;
+	/* What a supervisor has handed over, and where to give what it is to keep. */
+	struct handover *handover;
 	/* All views, for the ones that tell of the others. Complete once every view is created. */
 	const struct view *views;
 	const size_t *view_count;

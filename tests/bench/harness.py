@@ -92,6 +92,11 @@ class Mount:
         self.process = process
         self.path = path
 
+    @functools.cached_property
+    def daemon(self):
+        """The pid of who serves: what we started only keeps it alive."""
+        return int(self.status('pid'))
+
     def __truediv__(self, name):
         return os.path.join(self.path, name)
 
@@ -115,11 +120,11 @@ class Mount:
     def cpu(self):
         """Seconds of CPU that the daemon has used, of all its threads, to the nanosecond."""
         # The clock of another process, as clock_getcpuclockid() makes it.
-        return time.clock_gettime((~self.process.pid << 3) | 2)
+        return time.clock_gettime((~self.daemon << 3) | 2)
 
     def resident(self):
         """Bytes that its memory takes, those of the rings included."""
-        with open(f'/proc/{self.process.pid}/status', encoding='ascii') as file:
+        with open(f'/proc/{self.daemon}/status', encoding='ascii') as file:
             for line in file:
                 if line.startswith('VmRSS:'):
                     return int(line.split()[1]) * 1024
@@ -128,8 +133,8 @@ class Mount:
     def switches(self):
         """How often its threads gave up or lost a CPU."""
         total = 0
-        for task in os.listdir(f'/proc/{self.process.pid}/task'):
-            with open(f'/proc/{self.process.pid}/task/{task}/status', encoding='ascii') as file:
+        for task in os.listdir(f'/proc/{self.daemon}/task'):
+            with open(f'/proc/{self.daemon}/task/{task}/status', encoding='ascii') as file:
                 total += sum(int(line.split()[1]) for line in file if '_ctxt_switches' in line)
         return total
 

@@ -75,7 +75,7 @@ def daemon_cpu_per_load(bench, count):
 @row('opens of /proc/kallsyms by the daemon in 20,000 loads and unloads, by fanotify',
      exactly(0))
 def opens(bench):
-    with bench.watch(KALLSYMS, bench.mount.process.pid) as watch:
+    with bench.watch(KALLSYMS, bench.mount.daemon) as watch:
         before = int(bench.mount.status('kallsyms_reads'))
         bench.load(bench.pick(200, 20000))
         said = int(bench.mount.status('kallsyms_reads')) - before

@@ -11,7 +11,7 @@ def measure(bench):
     """Each row that it prints, by its name: the number."""
     bench.needs('tplist-bpfcc')
     with bench.mounted() as mount:
-        done = subprocess.run([bench.tool('usdt'), mount.path, str(mount.process.pid),
+        done = subprocess.run([bench.tool('usdt'), mount.path, str(mount.daemon),
                                '/dev/shm'], check=True, capture_output=True, text=True)
     rows = (line.split('\t') for line in done.stdout.splitlines())
     return {words[0]: float(re.match(r'[\d.]+', words[1])[0]) for words in rows}

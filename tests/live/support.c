@@ -267,8 +267,13 @@ struct ksymfs *ksymfs_start(const char *const *options)
 
 	struct start_wait wait = {.fs = fs, .exit.pid = fs->pid};
 	bool up = wait_until(is_up, &wait, START_SECONDS);
-	if (up && !wait.exited)
+	if (up && !wait.exited) {
+		_cleanup_free_ char *daemon = ksymfs_value(fs, "pid", "status");
+
+		assert_non_null(daemon);
+		fs->daemon = atoi(daemon);
 		return fs;
+	}
 	show_log(fs);
 	if (wait.exited)
 		fail_msg("ksymfs left at once with wait status %#x", wait.exit.status);
@@ -281,6 +286,8 @@ void ksymfs_kill(struct ksymfs *fs)
 {
 	if (!fs)
 		return;
+	if (fs->daemon)
+		kill(fs->daemon, SIGCONT);
 	kill(fs->pid, SIGCONT);
 	kill(fs->pid, SIGKILL);
 	waitpid(fs->pid, NULL, 0);

@@ -79,7 +79,8 @@ void skip_because(const char *format, ...) __attribute__((format(printf, 1, 2), 
 struct ksymfs {
 	char dir[64]; /* where it is mounted: a directory of its own under /tmp */
 	char log[80]; /* what it says on stderr; shown when a test fails */
-	pid_t pid;    /* the daemon; it runs with -f, as our child */
+	pid_t pid;    /* the supervisor; it runs with -f, as our child */
+	pid_t daemon; /* who serves, as status says at the start */
 };
 
 /* Mounts with options (NULL-terminated, or NULL for none); returns once the tree answers. */

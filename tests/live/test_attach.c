@@ -198,9 +198,9 @@ static void count_resources(const struct ksymfs *fs, struct resources *ret)
 	char path[64];
 
 	*ret = (struct resources){.fs = fs};
-	snprintf(path, sizeof(path), "/proc/%d/fd", fs->pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", fs->daemon);
 	ret->fds = count_entries(path);
-	snprintf(path, sizeof(path), "/proc/%d/task", fs->pid);
+	snprintf(path, sizeof(path), "/proc/%d/task", fs->daemon);
 	ret->threads = count_entries(path);
 }
 

@@ -446,7 +446,7 @@ static void test_overflow(void **state)
 	int kept[40], early = load_simple("early", VARIANT + 0x3000);
 	uint64_t before = lost_records(fs);
 
-	kill(fs->pid, SIGSTOP);
+	kill(fs->daemon, SIGSTOP);
 	close(early);
 	for (int i = 0; i < 8000; i++) {
 		int prog = load_simple("overflow", VARIANT + 0x3001 + i % 50);
@@ -456,7 +456,7 @@ static void test_overflow(void **state)
 		else
 			kept[i / 200] = prog;
 	}
-	kill(fs->pid, SIGCONT);
+	kill(fs->daemon, SIGCONT);
 	assert_ksyms_is_kallsyms(fs);
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
 		_cleanup_free_ char *loaded =

@@ -113,14 +113,25 @@ static char *in(const struct place *place, const char *name)
 	return path;
 }
 
-static pid_t daemon_of(const struct place *place)
+static pid_t pid_in_status(const struct place *place, const char *key)
 {
 	_cleanup_free_ char *path = in(place, "status");
 	_cleanup_free_ char *text = read_path(path, NULL);
-	const char *line = strstr(text, "\npid: ");
+	const char *line = strstr(text, key);
 
 	assert_non_null(line);
-	return atoi(line + strlen("\npid: "));
+	return atoi(line + strlen(key));
+}
+
+static pid_t daemon_of(const struct place *place)
+{
+	return pid_in_status(place, "\npid: ");
+}
+
+/* Who mounted, becomes our child, and ends when the daemon has. */
+static pid_t supervisor_of(const struct place *place)
+{
+	return pid_in_status(place, "\nsupervisor: ");
 }
 
 static size_t count_mounts(const struct place *place)
@@ -134,22 +145,22 @@ static size_t count_mounts(const struct place *place)
 	return count;
 }
 
-/* The daemon ends by itself, with success, within a second. */
-static void assert_ends(pid_t daemon)
+/* The supervisor ends, with success, within a second. */
+static void assert_ends(pid_t supervisor)
 {
 	uint64_t start = monotonic_ns();
 
-	assert_int_equal(exit_status(daemon), 0);
+	assert_int_equal(exit_status(supervisor), 0);
 	assert_true(monotonic_ns() - start < NSEC_PER_SEC);
 }
 
 static void unmount(struct place *place)
 {
-	pid_t daemon = daemon_of(place);
+	pid_t supervisor = supervisor_of(place);
 
 	assert_int_equal(ksymfs(place, "umount", place->dir, NULL), 0);
 	assert_int_equal(count_mounts(place), 0);
-	assert_ends(daemon);
+	assert_ends(supervisor);
 }
 
 static void returns_once_the_tree_answers(void **state)
@@ -186,8 +197,10 @@ static void a_dead_mount_is_taken_over(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		mount_it(place);
-		pid_t daemon = daemon_of(place);
-		kill(daemon, SIGKILL);
+		pid_t supervisor = supervisor_of(place), daemon = daemon_of(place);
+		kill(supervisor, SIGKILL);
+		assert_int_equal(waitpid(supervisor, &status, 0), supervisor);
+		/* Alone it goes too. */
 		assert_int_equal(waitpid(daemon, &status, 0), daemon);
 		assert_int_equal(open(place->dir, O_RDONLY | O_DIRECTORY), -1);
 		assert_int_equal(errno, ENOTCONN);
@@ -254,7 +267,7 @@ static void sigterm_ends_it_whatever_is_open(void **state)
 	char byte;
 
 	mount_it(place);
-	pid_t daemon = daemon_of(place);
+	pid_t supervisor = supervisor_of(place);
 	_cleanup_fd_ int file = open(ksyms, O_RDONLY);
 	_cleanup_fd_ int stream = open(events, O_RDONLY);
 	_cleanup_fd_ int directory = open(place->dir, O_RDONLY | O_DIRECTORY);
@@ -276,8 +289,8 @@ static void sigterm_ends_it_whatever_is_open(void **state)
 		_exit(0);
 	}
 	usleep(100000);
-	kill(daemon, SIGTERM);
-	assert_ends(daemon);
+	kill(supervisor, SIGTERM);
+	assert_ends(supervisor);
 	assert_int_equal(count_mounts(place), 0);
 	assert_int_equal(read(stream, &byte, 1), -1);
 	munmap(map, 4096);
@@ -290,9 +303,21 @@ static void sigint_ends_it_too(void **state)
 	struct place *place = *state;
 
 	mount_it(place);
-	pid_t daemon = daemon_of(place);
-	kill(daemon, SIGINT);
-	assert_ends(daemon);
+	pid_t supervisor = supervisor_of(place);
+	kill(supervisor, SIGINT);
+	assert_ends(supervisor);
+	assert_int_equal(count_mounts(place), 0);
+}
+
+/* The one whose pid the refusal and status tell. */
+static void sigterm_to_the_daemon_ends_it_too(void **state)
+{
+	struct place *place = *state;
+
+	mount_it(place);
+	pid_t supervisor = supervisor_of(place);
+	kill(daemon_of(place), SIGTERM);
+	assert_ends(supervisor);
 	assert_int_equal(count_mounts(place), 0);
 }
 
@@ -301,9 +326,9 @@ static void unmounting_from_outside_ends_it(void **state)
 	struct place *place = *state;
 
 	mount_it(place);
-	pid_t daemon = daemon_of(place);
+	pid_t supervisor = supervisor_of(place);
 	assert_int_equal(umount2(place->dir, 0), 0);
-	assert_ends(daemon);
+	assert_ends(supervisor);
 }
 
 static void a_busy_mount_says_so_and_can_be_detached(void **state)
@@ -313,7 +338,7 @@ static void a_busy_mount_says_so_and_can_be_detached(void **state)
 	char buf[16];
 
 	mount_it(place);
-	pid_t daemon = daemon_of(place);
+	pid_t supervisor = supervisor_of(place);
 	int fd = open(path, O_RDONLY);
 	assert_true(fd >= 0);
 	assert_int_equal(ksymfs(place, "umount", place->dir, NULL), 1);
@@ -321,9 +346,9 @@ static void a_busy_mount_says_so_and_can_be_detached(void **state)
 	assert_int_equal(umount2(place->dir, MNT_DETACH), 0);
 	/* What is open goes on. */
 	assert_int_equal(pread(fd, buf, sizeof(buf), 0), sizeof(buf));
-	assert_int_equal(kill(daemon, 0), 0);
+	assert_int_equal(kill(supervisor, 0), 0);
 	close(fd);
-	assert_ends(daemon);
+	assert_ends(supervisor);
 }
 
 static void as_an_fstab_line_says_it(void **state)
@@ -422,6 +447,7 @@ int main(void)
 		OWN(without_rights_it_says_so),
 		OWN(sigterm_ends_it_whatever_is_open),
 		OWN(sigint_ends_it_too),
+		OWN(sigterm_to_the_daemon_ends_it_too),
 		OWN(unmounting_from_outside_ends_it),
 		OWN(a_busy_mount_says_so_and_can_be_detached),
 		OWN(as_an_fstab_line_says_it),

@@ -901,7 +901,7 @@ static void test_few_fds(void **state)
 	assert_int_equal(run("test $(find %s/pins/%d/root/ -size -1 -type f | wc -l) = 100000",
 			     fs->dir, pid),
 			 0);
-	assert_true(count_fds(fs->pid) < 200);
+	assert_true(count_fds(fs->daemon) < 200);
 	unpin(fs, pid);
 	jail_stop(jail);
 	ksymfs_stop(fs);

@@ -392,12 +392,12 @@ static void test_bounds(void **state)
 	assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d", pids[1]), -ENOENT);
 	assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d", pids[0]), 0);
 	/* And goes by itself when its time is up, though nobody looks. */
-	size_t fds = count_fds(fs->pid);
+	size_t fds = count_fds(fs->daemon);
 
 	kill_and_wait(pids[0]);
 	assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d", pids[0]), 0);
 	usleep(1600000);
-	assert_true(count_fds(fs->pid) < fds);
+	assert_true(count_fds(fs->daemon) < fds);
 	assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d", pids[0]), -ENOENT);
 	_cleanup_free_ char *events = ksymfs_read(fs, NULL, "events");
 	char line[64];
@@ -444,7 +444,7 @@ static void test_rmdir_in_use(void **state)
 	struct ksymfs *fs = *state;
 	struct jail *jail = jail_start(fill_plain, NULL);
 	pid_t pid = jail->pid;
-	size_t fds = count_fds(fs->pid);
+	size_t fds = count_fds(fs->daemon);
 	char buf[64];
 
 	pin(fs, pid);
@@ -463,7 +463,7 @@ static void test_rmdir_in_use(void **state)
 	assert_int_equal(openat(dir, "inner", O_RDONLY), -1);
 	assert_int_equal(errno, ESTALE);
 	/* Nothing holds the namespace though the kernel still knows its nodes. */
-	assert_int_equal(count_fds(fs->pid), fds);
+	assert_int_equal(count_fds(fs->daemon), fds);
 	jail_stop(jail);
 	/* The same process can be pinned again, and what was stale stays it. */
 	assert_int_equal(pread(file, buf, 3, 0), -1);
@@ -494,17 +494,17 @@ static void test_leaks(void **state)
 
 	/* Caches fill. */
 	pin_often(fs, jail->pid, 1000);
-	size_t fds = count_fds(fs->pid), before = anon_kib(fs->pid);
+	size_t fds = count_fds(fs->daemon), before = anon_kib(fs->daemon);
 
 	/* What is lost for each pin is lost each time; what strangers' programs take, not. */
 	for (int i = 0; i < 3; i++) {
 		pin_often(fs, jail->pid, 3000);
-		size_t after = anon_kib(fs->pid);
+		size_t after = anon_kib(fs->daemon);
 
 		least = MIN(least, after > before ? after - before : 0);
 		before = after;
 	}
-	assert_true(count_fds(fs->pid) <= fds);
+	assert_true(count_fds(fs->daemon) <= fds);
 	/* The sanitizers keep what was freed. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	assert_in_range(least, 0, 128);

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Blocks in a memfd: see carry.h.
+ *
+ * Blocks lie one behind the other from the region's head to its end, each with its size ahead of
+ * it, so that they can be walked whatever the process was about to do when it died. A size never
+ * changes; which blocks are free is known by their kind, and the lists of free ones are this
+ * process's own. Large blocks give their pages back when they are freed, and take none before they
+ * are written to: the region may be as large as it likes.
+ */
+#include "core/carry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/cleanup.h"
+
+#define REGION_BYTES (UINT64_C(64) << 30)
+#define REGION_MAGIC UINT64_C(0x7972726163736b01)
+#define PAGE	     UINT64_C(4096)
+
+/* From here on a block is a number of pages, and is given back when it is freed. */
+#define LARGE (UINT64_C(64) << 10)
+/* Sizes below, four to each doubling. */
+#define CLASSES 48
+
+struct head {
+	uint64_t magic;
+	uint64_t version;
+	uint64_t end; /* offset of what has never been a block */
+	struct carry_root root;
+};
+
+#define FIRST_BLOCK ((sizeof(struct head) + 63) / 64 * 64)
+
+struct block {
+	uint64_t size; /* with this header */
+	_Atomic uint32_t kind;
+	uint32_t asked; /* the last generation whose carry_at() asked for it */
+	union {
+		char data[1];
+		uint64_t next_free; /* offset; 0: the last */
+	};
+};
+
+#define HEADER offsetof(struct block, data)
+
+static struct {
+	pthread_mutex_t lock;
+	char *base;
+	struct head *head;
+	struct carry_root own; /* without a region */
+	uint64_t free[CLASSES];
+	uint64_t free_large;
+	uint64_t used;
+	/* What was left, by kind, until it is taken. */
+	struct inherited {
+		uint64_t *offsets;
+		size_t count, size;
+	} inherited[CARRY_KINDS];
+	int fd;
+} region = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+struct carry_root *carry_root(void)
+{
+	return region.head ? &region.head->root : &region.own;
+}
+
+bool carry_is_open(void)
+{
+	return region.base;
+}
+
+bool carry_is_inherited(void)
+{
+	return region.head && region.head->root.generation > 1;
+}
+
+static struct block *at(uint64_t offset)
+{
+	return (struct block *)(region.base + offset);
+}
+
+static uint64_t offset_of(const struct block *block)
+{
+	return (const char *)block - region.base;
+}
+
+static bool is_ours(const void *data)
+{
+	return region.base && (const char *)data > region.base &&
+	       (const char *)data < region.base + REGION_BYTES;
+}
+
+static struct block *block_of(const void *data)
+{
+	return (struct block *)((char *)data - HEADER);
+}
+
+/* The smallest class that holds size, and how much it holds: 64, 80, 96, 112, 128, 160, ... */
+static unsigned int class_of(uint64_t size, uint64_t *ret_size)
+{
+	unsigned int index = 0;
+	uint64_t room = 64;
+
+	while (room < size) {
+		uint64_t step = (UINT64_C(1) << (63 - __builtin_clzll(room))) / 4;
+
+		room += step;
+		index++;
+	}
+	*ret_size = room;
+	return index;
+}
+
+static void put_free(struct block *block)
+{
+	uint64_t size, *list = &region.free_large;
+
+	if (block->size < LARGE)
+		list = &region.free[class_of(block->size, &size)];
+	block->next_free = *list;
+	*list = offset_of(block);
+}
+
+/* A free block for so many bytes, header included; NULL: there is none. */
+static struct block *take_free(uint64_t size, unsigned int class)
+{
+	uint64_t *link = size < LARGE ? &region.free[class] : &region.free_large;
+
+	while (*link) {
+		struct block *block = at(*link);
+
+		if (size < LARGE || (block->size >= size && block->size / 2 <= size)) {
+			*link = block->next_free;
+			return block;
+		}
+		link = &block->next_free;
+	}
+	return NULL;
+}
+
+static struct block *take_new(uint64_t size)
+{
+	uint64_t offset = region.head->end;
+
+	if (size > REGION_BYTES - offset)
+		return NULL;
+	struct block *block = at(offset);
+
+	block->size = size;
+	/* A block is there once the end is behind it. */
+	atomic_signal_fence(memory_order_seq_cst);
+	region.head->end = offset + size;
+	return block;
+}
+
+void *carry_alloc(size_t len)
+{
+	if (!region.base)
+		return calloc(1, MAX(len, (size_t)1));
+
+	LOCKED(&region.lock);
+	uint64_t size = MAX(len + HEADER, sizeof(struct block));
+	unsigned int class = 0;
+
+	if (size < len)
+		return NULL;
+	if (size < LARGE)
+		class = class_of(size, &size);
+	if (size >= LARGE)
+		size = (size + PAGE - 1) & ~(PAGE - 1);
+	struct block *block = take_free(size, class);
+
+	/* Freed large blocks are holes, but for what shares a page with a neighbour. */
+	if (block)
+		memset(block->data, 0,
+		       size < LARGE ? size - HEADER : MIN(len, block->size - HEADER));
+	else
+		block = take_new(size);
+	if (!block)
+		return NULL;
+	region.used += block->size;
+	return block->data;
+}
+
+void carry_publish(void *data, enum carry_kind kind)
+{
+	if (is_ours(data))
+		atomic_store(&block_of(data)->kind, kind);
+}
+
+static void punch(const struct block *block)
+{
+	uint64_t start = (offset_of(block) + sizeof(*block) + PAGE - 1) & ~(PAGE - 1);
+	uint64_t end = (offset_of(block) + block->size) & ~(PAGE - 1);
+
+	/* Without, the pages stay until the block is used again. */
+	if (start < end)
+		fallocate(region.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start,
+			  end - start);
+}
+
+void carry_free(void *data)
+{
+	if (!is_ours(data)) {
+		free(data);
+		return;
+	}
+	struct block *block = block_of(data);
+
+	LOCKED(&region.lock);
+	atomic_store(&block->kind, CARRY_FREE);
+	region.used -= block->size;
+	if (block->size >= LARGE)
+		punch(block);
+	put_free(block);
+}
+
+static int note_inherited(struct block *block)
+{
+	struct inherited *list = &region.inherited[block->kind];
+
+	if (list->count == list->size) {
+		size_t size = MAX(list->size * 2, (size_t)64);
+		uint64_t *offsets = reallocarray(list->offsets, size, sizeof(*offsets));
+
+		if (!offsets)
+			return -ENOMEM;
+		list->offsets = offsets;
+		list->size = size;
+	}
+	list->offsets[list->count++] = offset_of(block);
+	region.used += block->size;
+	return 0;
+}
+
+static int walk(void)
+{
+	uint64_t end = region.head->end, offset = FIRST_BLOCK;
+
+	if (end < FIRST_BLOCK || end > REGION_BYTES)
+		return -EBADMSG;
+	while (offset < end) {
+		struct block *block = at(offset);
+		uint64_t size = block->size;
+
+		if (size < 64 || size % 16 || size > end - offset || block->kind >= CARRY_KINDS)
+			return -EBADMSG;
+		if (block->kind == CARRY_FREE)
+			put_free(block);
+		else if (note_inherited(block) < 0)
+			return -ENOMEM;
+		offset += size;
+	}
+	return 0;
+}
+
+int carry_open(int fd)
+{
+	if (ftruncate(fd, REGION_BYTES) < 0)
+		return -errno;
+	void *base =
+		mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	/* A core dump would go through all of it. */
+	madvise(base, REGION_BYTES, MADV_DONTDUMP);
+	region.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (region.fd < 0)
+		return -errno;
+	region.base = base;
+	region.head = base;
+	if (!region.head->magic) {
+		region.head->version = CARRY_VERSION;
+		region.head->end = FIRST_BLOCK;
+		region.head->root.generation = 1;
+		atomic_signal_fence(memory_order_seq_cst);
+		region.head->magic = REGION_MAGIC;
+		return 0;
+	}
+	if (region.head->magic != REGION_MAGIC || region.head->version != CARRY_VERSION)
+		return -EPROTO;
+	int r = walk();
+
+	if (r == 0)
+		region.head->root.generation++;
+	return r;
+}
+
+void carry_take(enum carry_kind kind, bool (*take)(void *block, size_t len, void *arg), void *arg)
+{
+	struct inherited list = region.inherited[kind];
+
+	region.inherited[kind] = (struct inherited){};
+	for (size_t i = 0; i < list.count; i++) {
+		struct block *block = at(list.offsets[i]);
+
+		/* It can have been freed with another one. */
+		if (block->kind == kind && !take(block->data, block->size - HEADER, arg))
+			carry_free(block->data);
+	}
+	free(list.offsets);
+}
+
+uint64_t carry_ref(const void *data)
+{
+	return is_ours(data) ? offset_of(block_of(data)) : 0;
+}
+
+void *carry_at(uint64_t ref, enum carry_kind kind, size_t *ret_len)
+{
+	if (!region.base || ref < FIRST_BLOCK || ref >= region.head->end || ref % 16)
+		return NULL;
+	struct block *block = at(ref);
+
+	if (block->kind != kind || block->size > region.head->end - ref ||
+	    block->size < sizeof(*block))
+		return NULL;
+	block->asked = region.head->root.generation;
+	*ret_len = block->size - HEADER;
+	return block->data;
+}
+
+static bool was_asked_for(void *data, size_t len, void *arg)
+{
+	return block_of(data)->asked == (uint32_t)region.head->root.generation;
+}
+
+void carry_sweep(enum carry_kind kind)
+{
+	carry_take(kind, was_asked_for, NULL);
+}
+
+size_t carry_bytes(void)
+{
+	LOCKED(&region.lock);
+	return region.used;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Memory that outlives the process: what a daemon that is killed at any instruction must leave to
+ * the one that takes its place.
+ *
+ * It is one region a process, as the heap is, in a memfd that another process keeps open. A block
+ * has a kind, and from carry_publish() to carry_free(), each of which is one store, the next
+ * process finds it. So a structure is carried over by being made of blocks each of which makes
+ * sense alone: counts, lists and trees are rebuilt from them. Pointers in a block mean nothing to
+ * the next process.
+ *
+ * Without a region, in tests and where nobody would take over, a block is a piece of the heap.
+ *
+ * Any thread may call. The lock is an innermost one.
+ */
+#ifndef CORE_CARRY_H
+#define CORE_CARRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* To be changed with every change of a kind's layout: a region of another version is not read. */
+#define CARRY_VERSION 1
+
+enum carry_kind {
+	CARRY_FREE, /* and what is not published yet */
+	CARRY_NODE,
+	CARRY_CHUNK,
+	CARRY_SNAPSHOT,
+	CARRY_FILE,
+	CARRY_BACKING,
+	CARRY_DIRECTORY,
+	CARRY_STREAM,
+	CARRY_VIEW_STREAM,
+	CARRY_EVENTS,
+	CARRY_BLOB,
+	CARRY_PROGRAM,
+	CARRY_HISTORY,
+	CARRY_IMAGE,
+	CARRY_KINDS,
+};
+
+/* Numbers that go on counting. Each is written by whoever has the lock of what it counts. */
+struct carry_root {
+	uint64_t generation; /* of processes: 1, and one more for each that took over */
+	uint64_t last_file, last_directory, last_stream, last_foreign; /* handles */
+	uint64_t events_epoch;
+	uint64_t started_mono, started_unix; /* CLOCK_MONOTONIC and CLOCK_REALTIME ns */
+	uint64_t whole_at;		     /* CLOCK_MONOTONIC ns up to which nothing was missed */
+	uint64_t history_since;		     /* see kstate.h */
+};
+
+/*
+ * Uses the memfd: an empty one, or one that a process left which is gone. -EPROTO: it is of another
+ * version; -EBADMSG: it makes no sense; errors of mmap(2). Before any other thread runs.
+ */
+int carry_open(int fd);
+bool carry_is_open(void);
+/* Has another process left something? */
+bool carry_is_inherited(void);
+/* Of the region, or, without one, of this process alone. */
+struct carry_root *carry_root(void);
+
+/* A zeroed block, aligned to 16 bytes; NULL: no memory. */
+void *carry_alloc(size_t len);
+void carry_publish(void *block, enum carry_kind kind);
+void carry_free(void *block); /* NULL is fine */
+
+/*
+ * Hands every block of a kind that was left to `take`; one for which it returns false is freed. len
+ * is what the block has room for. Once for each kind, before this process makes blocks of it.
+ */
+void carry_take(enum carry_kind kind, bool (*take)(void *block, size_t len, void *arg), void *arg);
+
+/* A block as a number that means the same to the next process. 0 for NULL, and without a region. */
+uint64_t carry_ref(const void *block);
+/* NULL: there is no such block of that kind. It is asked for from here on. */
+void *carry_at(uint64_t ref, enum carry_kind kind, size_t *ret_len);
+
+/* Frees what was left of a kind and that carry_at() was not asked for. */
+void carry_sweep(enum carry_kind kind);
+
+/* Bytes of memory that blocks have. */
+size_t carry_bytes(void);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Messages between supervisor and daemon: see handover.h. */
+#include "fs/handover.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define HEADER offsetof(struct handover_message, data)
+
+union fd_control {
+	char buf[CMSG_SPACE(HANDOVER_FDS * sizeof(int))];
+	struct cmsghdr align;
+};
+
+int handover_send(int socket, const struct handover_message *message, const int *fds, size_t count)
+{
+	struct iovec iov = {(void *)message, HEADER + message->len};
+	union fd_control control = {};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (count) {
+		header.msg_control = control.buf;
+		header.msg_controllen = CMSG_SPACE(count * sizeof(int));
+		struct cmsghdr *cmsg = CMSG_FIRSTHDR(&header);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(count * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), fds, count * sizeof(int));
+	}
+	do {
+		n = sendmsg(socket, &header, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+static void take_fds(struct msghdr *header, int ret_fds[HANDOVER_FDS])
+{
+	const struct cmsghdr *cmsg = CMSG_FIRSTHDR(header);
+
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fds, CMSG_DATA(cmsg), cmsg->cmsg_len - CMSG_LEN(0));
+}
+
+int handover_receive(int socket, int flags, struct handover_message *ret, int ret_fds[HANDOVER_FDS])
+{
+	struct iovec iov = {ret, sizeof(*ret)};
+	union fd_control control = {};
+	struct msghdr header = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buf,
+		.msg_controllen = sizeof(control.buf),
+	};
+	ssize_t n;
+
+	for (size_t i = 0; i < HANDOVER_FDS; i++)
+		ret_fds[i] = -1;
+	*ret = (struct handover_message){};
+	do {
+		n = recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == ECONNRESET ? 0 : -errno;
+	if (n == 0)
+		return 0;
+	take_fds(&header, ret_fds);
+	if ((size_t)n >= HEADER && ret->len <= n - HEADER)
+		return 1;
+	for (size_t i = 0; i < HANDOVER_FDS; i++)
+		fd_cleanup(&ret_fds[i]);
+	return -EBADMSG;
+}
+
+static int add_kept(struct handover *handover, uint64_t key, int fd)
+{
+	struct kept_fd *kept =
+		reallocarray(handover->kept, handover->kept_count + 1, sizeof(*kept));
+
+	if (!kept) {
+		close(fd);
+		return -ENOMEM;
+	}
+	handover->kept = kept;
+	kept[handover->kept_count++] = (struct kept_fd){key, fd};
+	return 0;
+}
+
+int handover_begin(int socket, struct handover *ret)
+{
+	_cleanup_handover_ struct handover handover = {
+		.socket = socket, .device = -1, .region = -1};
+	struct handover_message message;
+	int fds[HANDOVER_FDS], r;
+
+	while ((r = handover_receive(socket, 0, &message, fds)) > 0) {
+		if (message.op == HANDOVER_HELLO && message.len == sizeof(message.hello) &&
+		    message.hello.init_len <= sizeof(message.hello.init)) {
+			handover.hello = message.hello;
+			handover.device = fds[0];
+			handover.region = fds[1];
+		} else if (message.op == HANDOVER_FD && fds[0] >= 0) {
+			r = add_kept(&handover, message.key, fds[0]);
+		} else if (message.op == HANDOVER_GO && handover.device >= 0 &&
+			   handover.region >= 0) {
+			*ret = handover;
+			handover = (struct handover){.socket = -1, .device = -1, .region = -1};
+			return 0;
+		} else {
+			r = -EBADMSG;
+		}
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : -EPIPE;
+}
+
+void handover_deinit(struct handover *handover)
+{
+	for (size_t i = 0; i < handover->kept_count; i++)
+		fd_cleanup(&handover->kept[i].fd);
+	free(handover->kept);
+	fd_cleanup(&handover->socket);
+	fd_cleanup(&handover->device);
+	fd_cleanup(&handover->region);
+	*handover = (struct handover){.socket = -1, .device = -1, .region = -1};
+}
+
+int handover_take(struct handover *handover, uint64_t key)
+{
+	for (size_t i = 0; i < handover->kept_count; i++)
+		if (handover->kept[i].key == key && handover->kept[i].fd >= 0)
+			return take_fd(&handover->kept[i].fd);
+	return -1;
+}
+
+/* If nobody is there any more, we are about to be told to end. */
+static void tell(const struct handover *handover, const struct handover_message *message, int fd)
+{
+	if (handover->socket >= 0)
+		handover_send(handover->socket, message, &fd, fd >= 0);
+}
+
+void handover_init(const struct handover *handover, const void *init, size_t len)
+{
+	struct handover_message message = {.op = HANDOVER_INIT, .len = len};
+
+	if (len > sizeof(message.data))
+		return;
+	memcpy(message.data, init, len);
+	tell(handover, &message, -1);
+}
+
+void handover_ready(const struct handover *handover)
+{
+	const struct handover_message message = {.op = HANDOVER_READY};
+
+	tell(handover, &message, -1);
+}
+
+void handover_keep(const struct handover *handover, uint64_t key, int fd)
+{
+	const struct handover_message message = {.op = HANDOVER_KEEP, .key = key};
+
+	tell(handover, &message, fd);
+}
+
+void handover_drop(const struct handover *handover, uint64_t key)
+{
+	const struct handover_message message = {.op = HANDOVER_DROP, .key = key};
+
+	tell(handover, &message, -1);
+}

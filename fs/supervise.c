@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One process that lives as long as the mount does: see supervise.h. */
+#include "fs/supervise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <time.h>
+
+#include "fs/handover.h"
+#include "fs/mount.h"
+
+#define MS UINT64_C(1000000)
+
+/* A daemon that has served so long and dies is not in a loop. */
+#define STEADY_NS (10 * NSEC_PER_SEC)
+/* After so many deaths in a row it gets nothing of what the others left; and then it is the last.
+ */
+#define FAILURES_FRESH 3
+#define FAILURES_MAX   6
+#define FIRST_DELAY_NS (100 * MS)
+/* What a daemon has to end by itself, to die when it is killed, and to take what it is handed. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define END_NS (20 * NSEC_PER_SEC)
+#else
+#define END_NS (700 * MS)
+#endif
+#define KILL_NS	      (200 * MS)
+#define HELLO_SECONDS 5
+
+struct supervisor {
+	const struct options *options;
+	char **argv; /* with room for what is ours at [1] */
+	struct mount mount;
+	int program;	  /* what daemons are made of: O_PATH */
+	int next_program; /* what is being tried; -1 */
+	char program_path[PATH_MAX];
+	sigset_t old_mask;
+	int signals;
+	int told; /* the write end of the pipe to who waits in the foreground; -1 */
+
+	int region;
+	struct hello hello; /* of the next daemon */
+	struct kept_fd *kept;
+	size_t kept_count;
+
+	pid_t daemon; /* 0: none */
+	int socket;
+	bool was_ready; /* one of them */
+	bool is_ready;
+	uint64_t ready_at;
+	bool reloading;
+	unsigned int failures; /* in a row */
+	uint64_t restart_at;   /* 0: not due */
+
+	bool stopping;
+	uint64_t kill_at;
+	bool killed;
+	bool done;
+	int status;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static void say(const struct supervisor *supervisor, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* For people: to stderr while somebody sees it, else to the system's log. */
+static void say(const struct supervisor *supervisor, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	if (supervisor->options->foreground || !supervisor->was_ready) {
+		fputs("ksymfs: ", stderr);
+		vfprintf(stderr, format, args);
+		fputc('\n', stderr);
+	} else {
+		vsyslog(LOG_DAEMON | LOG_WARNING, format, args);
+	}
+	va_end(args);
+}
+
+/* ---- the daemon's fds ---- */
+
+static struct kept_fd *find_kept(struct supervisor *supervisor, uint64_t key)
+{
+	for (size_t i = 0; i < supervisor->kept_count; i++)
+		if (supervisor->kept[i].key == key)
+			return &supervisor->kept[i];
+	return NULL;
+}
+
+static void drop(struct supervisor *supervisor, uint64_t key)
+{
+	struct kept_fd *kept = find_kept(supervisor, key);
+
+	if (!kept)
+		return;
+	close(kept->fd);
+	*kept = supervisor->kept[--supervisor->kept_count];
+}
+
+static void keep(struct supervisor *supervisor, uint64_t key, int fd)
+{
+	struct kept_fd *kept;
+
+	drop(supervisor, key);
+	kept = reallocarray(supervisor->kept, supervisor->kept_count + 1, sizeof(*kept));
+	if (!kept) {
+		close(fd);
+		return;
+	}
+	supervisor->kept = kept;
+	kept[supervisor->kept_count++] = (struct kept_fd){key, fd};
+}
+
+/* ---- a daemon's life ---- */
+
+/* What is carried over begins anew, with nothing. */
+static int make_region(struct supervisor *supervisor)
+{
+	int region = memfd_create("ksymfs", MFD_CLOEXEC);
+
+	if (region < 0)
+		return -errno;
+	fd_cleanup(&supervisor->region);
+	supervisor->region = region;
+	while (supervisor->kept_count)
+		drop(supervisor, supervisor->kept[0].key);
+	return 0;
+}
+
+static void exec_daemon(const struct supervisor *supervisor, int socket, pid_t parent)
+{
+	int program =
+		supervisor->next_program >= 0 ? supervisor->next_program : supervisor->program;
+	int inherited = fcntl(socket, F_DUPFD, 3);
+	char serve[32];
+
+	/* Whatever happens to us, no daemon is left that nobody supervises. */
+	if (inherited < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
+		_exit(EXIT_FAILURE);
+	snprintf(serve, sizeof(serve), "--serve=%d", inherited);
+	supervisor->argv[1] = serve;
+	sigprocmask(SIG_SETMASK, &supervisor->old_mask, NULL);
+	execveat(program, "", supervisor->argv, environ, AT_EMPTY_PATH);
+	fprintf(stderr, "ksymfs: cannot execute %s: %s\n", supervisor->program_path,
+		strerror(errno));
+	_exit(EXIT_FAILURE);
+}
+
+/* If that fails, it ends, and so we hear of it. */
+static void greet(struct supervisor *supervisor)
+{
+	const int fds[] = {supervisor->mount.fd, supervisor->region};
+	struct handover_message message = {
+		.op = HANDOVER_HELLO,
+		.len = sizeof(message.hello),
+		.hello = supervisor->hello,
+	};
+	int r = handover_send(supervisor->socket, &message, fds, ARRAY_SIZE(fds));
+
+	for (size_t i = 0; r == 0 && i < supervisor->kept_count; i++) {
+		message = (struct handover_message){.op = HANDOVER_FD,
+						    .key = supervisor->kept[i].key};
+		r = handover_send(supervisor->socket, &message, &supervisor->kept[i].fd, 1);
+	}
+	message = (struct handover_message){.op = HANDOVER_GO};
+	if (r == 0)
+		handover_send(supervisor->socket, &message, NULL, 0);
+}
+
+static int start_daemon(struct supervisor *supervisor)
+{
+	const struct timeval patience = {.tv_sec = HELLO_SECONDS};
+	pid_t parent = getpid();
+	int pair[2];
+
+	supervisor->restart_at = 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	fflush(NULL);
+	supervisor->daemon = fork();
+	if (supervisor->daemon == 0)
+		exec_daemon(supervisor, pair[1], parent);
+	close(pair[1]);
+	if (supervisor->daemon < 0) {
+		int r = -errno;
+
+		supervisor->daemon = 0;
+		close(pair[0]);
+		return r;
+	}
+	supervisor->socket = pair[0];
+	supervisor->is_ready = false;
+	greet(supervisor);
+	return 0;
+}
+
+static void end_with(struct supervisor *supervisor, int status)
+{
+	supervisor->done = true;
+	supervisor->status = status;
+}
+
+static void give_up(struct supervisor *supervisor, const char *why)
+{
+	say(supervisor, "%s: gave up: %s", supervisor->mount.path, why);
+	end_with(supervisor, EXIT_FAILURE);
+}
+
+/* Lets go of the terminal and of the one who waits there. */
+static void tell_ready(struct supervisor *supervisor)
+{
+	_cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	char byte = 0;
+
+	if (supervisor->told < 0)
+		return;
+	/* He may have been killed meanwhile, and need not know. */
+	if (chdir("/") < 0 || write(supervisor->told, &byte, 1) < 0)
+		byte = 1;
+	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	close(take_fd(&supervisor->told));
+}
+
+static void became_ready(struct supervisor *supervisor)
+{
+	supervisor->is_ready = true;
+	supervisor->ready_at = now_ns();
+	supervisor->reloading = false;
+	if (supervisor->next_program >= 0) {
+		fd_cleanup(&supervisor->program);
+		supervisor->program = take_fd(&supervisor->next_program);
+	}
+	if (!supervisor->was_ready) {
+		mount_set_readahead(&supervisor->mount);
+		tell_ready(supervisor);
+	}
+	supervisor->was_ready = true;
+}
+
+static void handle_message(struct supervisor *supervisor, const struct handover_message *message,
+			   int fd)
+{
+	switch (message->op) {
+	case HANDOVER_INIT:
+		if (message->len <= sizeof(supervisor->hello.init)) {
+			memcpy(supervisor->hello.init, message->data, message->len);
+			supervisor->hello.init_len = message->len;
+		}
+		break;
+	case HANDOVER_READY:
+		became_ready(supervisor);
+		break;
+	case HANDOVER_KEEP:
+		if (fd >= 0)
+			keep(supervisor, message->key, fd);
+		return;
+	case HANDOVER_DROP:
+		drop(supervisor, message->key);
+		break;
+	default:
+		break;
+	}
+	fd_cleanup(&fd);
+}
+
+static void read_messages(struct supervisor *supervisor)
+{
+	struct handover_message message;
+	int fds[HANDOVER_FDS], r;
+
+	while ((r = handover_receive(supervisor->socket, MSG_DONTWAIT, &message, fds)) > 0) {
+		handle_message(supervisor, &message, fds[0]);
+		fd_cleanup(&fds[1]);
+	}
+	/* Its end is closed: it is about to be reaped. */
+	if (r != -EAGAIN)
+		close(take_fd(&supervisor->socket));
+}
+
+static void describe_end(int status, char ret[static HANDOVER_CAUSE])
+{
+	if (WIFSIGNALED(status))
+		snprintf(ret, HANDOVER_CAUSE, "signal %d (%s)", WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else
+		snprintf(ret, HANDOVER_CAUSE, "exit status %d", WEXITSTATUS(status));
+}
+
+static bool is_unmounted(const struct supervisor *supervisor)
+{
+	struct pollfd device = {.fd = supervisor->mount.fd};
+
+	return poll(&device, 1, 0) > 0 && device.revents & POLLERR;
+}
+
+/* A new program did not start: the old one goes on. Returns whether that was it. */
+static bool retract_program(struct supervisor *supervisor)
+{
+	if (supervisor->next_program < 0)
+		return false;
+	say(supervisor, "%s does not start (%s): going on with the one that was running",
+	    supervisor->program_path, supervisor->hello.cause);
+	fd_cleanup(&supervisor->next_program);
+	supervisor->next_program = -1;
+	return true;
+}
+
+/* Counts the deaths that look like a loop. Who kills one that serves knows what he is doing. */
+static void count_failure(struct supervisor *supervisor, int status)
+{
+	bool steady = supervisor->is_ready && now_ns() - supervisor->ready_at > STEADY_NS;
+	bool was_killed =
+		supervisor->is_ready && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+
+	supervisor->failures = steady || was_killed ? 0 : supervisor->failures + 1;
+}
+
+static void replace_daemon(struct supervisor *supervisor, int status)
+{
+	uint64_t delay = 0;
+	bool is_broken = WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_REGION_VERSION ||
+					       WEXITSTATUS(status) == EXIT_REGION_BROKEN);
+
+	supervisor->hello.number++;
+	if (supervisor->reloading && supervisor->is_ready)
+		strcpy(supervisor->hello.cause, "reload");
+	else
+		describe_end(status, supervisor->hello.cause);
+	if (supervisor->is_ready || !retract_program(supervisor)) {
+		if (!supervisor->reloading || !supervisor->is_ready)
+			count_failure(supervisor, status);
+		if (supervisor->failures >= FAILURES_MAX) {
+			give_up(supervisor, "the daemon dies again and again");
+			return;
+		}
+		if (supervisor->failures)
+			delay = FIRST_DELAY_NS << (supervisor->failures - 1);
+		if (is_broken || supervisor->failures == FAILURES_FRESH)
+			make_region(supervisor);
+	}
+	supervisor->restart_at = now_ns() + delay;
+}
+
+static void daemon_ended(struct supervisor *supervisor, int status)
+{
+	bool good = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
+	int exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+
+	/* What it has said last. */
+	if (supervisor->socket >= 0)
+		read_messages(supervisor);
+	fd_cleanup(&supervisor->socket);
+	supervisor->socket = -1;
+	supervisor->daemon = 0;
+	/* It did not end by itself in time, or was not even there yet. */
+	if (supervisor->killed ||
+	    (supervisor->stopping && supervisor->was_ready && !supervisor->is_ready))
+		end_with(supervisor, EXIT_SUCCESS);
+	else if (supervisor->stopping || good)
+		end_with(supervisor, exit_status);
+	else if (is_unmounted(supervisor))
+		end_with(supervisor, exit_status);
+	else if (supervisor->was_ready)
+		replace_daemon(supervisor, status);
+	else
+		end_with(supervisor, exit_status);
+	if (WIFSIGNALED(status) && !supervisor->killed && !supervisor->reloading)
+		say(supervisor, "the daemon was ended by signal %d", WTERMSIG(status));
+}
+
+static void reap(struct supervisor *supervisor)
+{
+	pid_t pid;
+	int status;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == supervisor->daemon)
+			daemon_ended(supervisor, status);
+}
+
+/* ---- what it is told ---- */
+
+/* First away from the tree, so that nobody comes any more; then without us. */
+static void stop(struct supervisor *supervisor)
+{
+	if (supervisor->stopping)
+		return;
+	supervisor->stopping = true;
+	supervisor->kill_at = now_ns() + END_NS;
+	mount_detach(&supervisor->mount);
+	if (supervisor->daemon)
+		kill(supervisor->daemon, SIGTERM);
+	else
+		end_with(supervisor, EXIT_SUCCESS);
+}
+
+/*
+ * Dying is how a daemon hands over, whatever it is at: there is one way, and each crash tries it.
+ */
+static void reload(struct supervisor *supervisor)
+{
+	if (!supervisor->is_ready || !supervisor->daemon || supervisor->stopping)
+		return;
+	supervisor->next_program = open(supervisor->program_path, O_PATH | O_CLOEXEC);
+	if (supervisor->next_program < 0) {
+		say(supervisor, "cannot reload: %s: %s", supervisor->program_path, strerror(errno));
+		return;
+	}
+	supervisor->reloading = true;
+	kill(supervisor->daemon, SIGKILL);
+}
+
+static void read_signals(struct supervisor *supervisor)
+{
+	struct signalfd_siginfo info;
+
+	while (read(supervisor->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			reap(supervisor);
+		else if (info.ssi_signo == SIGHUP)
+			reload(supervisor);
+		else
+			stop(supervisor);
+	}
+}
+
+/* Until when to wait for something to happen; UINT64_MAX: for ever. */
+static uint64_t next_time(const struct supervisor *supervisor)
+{
+	if (supervisor->stopping)
+		return supervisor->kill_at;
+	return supervisor->restart_at ? supervisor->restart_at : UINT64_MAX;
+}
+
+static int milliseconds_until(uint64_t time)
+{
+	uint64_t now = now_ns();
+
+	if (time == UINT64_MAX)
+		return -1;
+	return time > now ? (time - now + MS - 1) / MS : 0;
+}
+
+static void time_is_up(struct supervisor *supervisor)
+{
+	if (supervisor->stopping && !supervisor->killed) {
+		kill(supervisor->daemon, SIGKILL);
+		supervisor->killed = true;
+		supervisor->kill_at = now_ns() + KILL_NS;
+	} else if (supervisor->stopping) {
+		/* It hangs in somebody's file system, and dies when that lets it. */
+		end_with(supervisor, EXIT_SUCCESS);
+	} else if (supervisor->restart_at) {
+		int r = start_daemon(supervisor);
+
+		if (r < 0)
+			give_up(supervisor, strerror(-r));
+	}
+}
+
+static void run(struct supervisor *supervisor)
+{
+	while (!supervisor->done) {
+		uint64_t time = next_time(supervisor);
+		struct pollfd fds[] = {
+			{.fd = supervisor->signals, .events = POLLIN},
+			{.fd = supervisor->socket, .events = POLLIN},
+		};
+		int n = poll(fds, ARRAY_SIZE(fds), milliseconds_until(time));
+
+		if (n > 0 && fds[1].revents)
+			read_messages(supervisor);
+		if (n > 0 && fds[0].revents)
+			read_signals(supervisor);
+		if (!supervisor->done && now_ns() >= next_time(supervisor))
+			time_is_up(supervisor);
+	}
+}
+
+/* ---- its beginning and end ---- */
+
+static int watch_signals(struct supervisor *supervisor)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, &supervisor->old_mask);
+	supervisor->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return supervisor->signals < 0 ? -errno : 0;
+}
+
+/* The program by its fd, which stays what it is when the file is replaced, and by its path. */
+static int find_program(struct supervisor *supervisor)
+{
+	ssize_t len = readlink("/proc/self/exe", supervisor->program_path,
+			       sizeof(supervisor->program_path) - 1);
+
+	supervisor->program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	if (len < 0 || supervisor->program < 0)
+		return -errno;
+	supervisor->program_path[len] = '\0';
+	return 0;
+}
+
+static int start(struct supervisor *supervisor, struct text *error)
+{
+	int r = mount_prepare(supervisor->options, &supervisor->mount, error);
+
+	if (r == 0)
+		r = find_program(supervisor);
+	if (r == 0)
+		r = make_region(supervisor);
+	if (r == 0)
+		r = watch_signals(supervisor);
+	if (r == 0)
+		r = mount_attach(&supervisor->mount, supervisor->options, error);
+	if (r < 0)
+		return r;
+	supervisor->hello.dev = supervisor->mount.dev;
+	supervisor->hello.supervisor = getpid();
+	return start_daemon(supervisor);
+}
+
+static void deinit(struct supervisor *supervisor)
+{
+	mount_detach(&supervisor->mount);
+	mount_deinit(&supervisor->mount);
+	while (supervisor->kept_count)
+		drop(supervisor, supervisor->kept[0].key);
+	free(supervisor->kept);
+	fd_cleanup(&supervisor->program);
+	fd_cleanup(&supervisor->next_program);
+	fd_cleanup(&supervisor->signals);
+	fd_cleanup(&supervisor->region);
+	fd_cleanup(&supervisor->socket);
+	free(supervisor->argv);
+}
+
+/* told: where to say that the tree answers; -1 in the foreground. */
+static int serve(const struct options *options, int argc, char **argv, int told)
+{
+	CLEANUP(deinit)
+	struct supervisor supervisor = {
+		.options = options,
+		.mount = {.directory = -1, .fd = -1},
+		.program = -1,
+		.next_program = -1,
+		.signals = -1,
+		.told = told,
+		.region = -1,
+		.socket = -1,
+	};
+	_cleanup_text_ struct text error = {};
+
+	supervisor.argv = calloc(argc + 2, sizeof(argv[0]));
+	int r = supervisor.argv ? 0 : -ENOMEM;
+	if (r == 0) {
+		supervisor.argv[0] = argv[0];
+		memcpy(&supervisor.argv[2], argv + 1, (argc - 1) * sizeof(argv[0]));
+		r = start(&supervisor, &error);
+	}
+	if (r < 0) {
+		bool is_said = error.len && !error.failed;
+
+		say(&supervisor, "%.*s", is_said ? (int)error.len : 256,
+		    is_said ? error.data : strerror(-r));
+		return EXIT_FAILURE;
+	}
+	run(&supervisor);
+	return supervisor.status;
+}
+
+/* Waits for the child to be ready, or to end. */
+static int wait_for_child(pid_t child, int ready)
+{
+	int status;
+	ssize_t n;
+	char byte;
+
+	do {
+		n = read(ready, &byte, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n == 1)
+		return EXIT_SUCCESS;
+	while (waitpid(child, &status, 0) < 0) {
+		if (errno != EINTR)
+			return EXIT_FAILURE;
+	}
+	if (WIFEXITED(status) && WEXITSTATUS(status))
+		return WEXITSTATUS(status);
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "ksymfs: ended by signal %d before it was ready\n",
+			WTERMSIG(status));
+	else
+		fputs("ksymfs: unmounted before it was ready\n", stderr);
+	return EXIT_FAILURE;
+}
+
+int supervise(const struct options *options, int argc, char **argv)
+{
+	int ready[2];
+
+	if (options->foreground)
+		return serve(options, argc, argv, -1);
+	if (pipe2(ready, O_CLOEXEC) < 0) {
+		fprintf(stderr, "ksymfs: cannot make a pipe: %s\n", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	pid_t child = fork();
+	if (child < 0) {
+		fprintf(stderr, "ksymfs: cannot go to the background: %s\n", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	if (child) {
+		close(ready[1]);
+		return wait_for_child(child, ready[0]);
+	}
+	close(ready[0]);
+	setsid();
+	return serve(options, argc, argv, ready[1]);
+}

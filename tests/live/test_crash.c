@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A daemon that is killed, again and again, while four readers verify every byte that they get, one
+ * follows events, and one lives inside: nobody notices. KSYMFS_SOAK=N kills and reloads N times
+ * instead of a few: scripts/soak.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "core/mountinfo.h"
+#include "tests/live/support.h"
+
+#define READERS	      4
+#define KILLS	      5
+#define RELOADS	      3
+#define GONE_SECONDS  30
+#define QUIET_SECONDS 10
+
+/* Shared with the children. */
+struct shared {
+	bool stop;
+	unsigned long reads[READERS + 1];
+	char failure[READERS + 1][256];
+};
+
+struct company {
+	struct ksymfs *fs;
+	struct shared *shared;
+	pid_t children[READERS + 2];
+	pid_t tail;
+	char tail_path[80];
+	int program; /* loaded all the time */
+	uint32_t id;
+	char *jited; /* what its file has */
+	size_t jited_len;
+};
+
+static unsigned int times(unsigned int few)
+{
+	const char *soak = getenv("KSYMFS_SOAK");
+
+	return soak ? (unsigned int)atoi(soak) : few;
+}
+
+static void fail_reader(struct shared *shared, int reader, const char *what, const char *path)
+{
+	snprintf(shared->failure[reader], sizeof(shared->failure[0]), "%s: %s: %s", path, what,
+		 strerror(errno));
+	_exit(1);
+}
+
+/* Reads in pieces, which a death of the daemon can come between. */
+static char *read_slowly(struct shared *shared, int reader, const char *path, int fd, size_t *ret)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		fail_reader(shared, reader, "fstat", path);
+	char *data = malloc(st.st_size + 1);
+	size_t len = 0;
+
+	for (;;) {
+		ssize_t n = pread(fd, data + len, MIN((size_t)st.st_size + 1 - len, (size_t)65536),
+				  len);
+
+		if (n < 0)
+			fail_reader(shared, reader, "read", path);
+		if (n == 0)
+			break;
+		len += n;
+	}
+	errno = 0;
+	if (len != (size_t)st.st_size)
+		fail_reader(shared, reader, "size", path);
+	*ret = len;
+	return data;
+}
+
+/* One open file, read twice: the same bytes, whatever happens in between. */
+static void read_twice(struct shared *shared, int reader, const char *path, const char *expected,
+		       size_t expected_len)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t first_len, second_len;
+
+	if (fd < 0)
+		fail_reader(shared, reader, "open", path);
+	_cleanup_free_ char *first = read_slowly(shared, reader, path, fd, &first_len);
+	/* Long enough for a death now and then. */
+	usleep(reader * 1000);
+	_cleanup_free_ char *second = read_slowly(shared, reader, path, fd, &second_len);
+
+	errno = 0;
+	if (first_len != second_len || memcmp(first, second, first_len) != 0)
+		fail_reader(shared, reader, "changed while open", path);
+	if (expected && (first_len != expected_len || memcmp(first, expected, first_len) != 0))
+		fail_reader(shared, reader, "wrong bytes", path);
+	shared->reads[reader]++;
+}
+
+static void read_all_the_time(struct company *company, int reader)
+{
+	static const char *const names[READERS] = {"ksyms", "bpf/programs", "kallsyms"};
+	_cleanup_free_ char *name = NULL;
+
+	if (names[reader])
+		name = strdup(names[reader]);
+	else
+		assert_true(asprintf(&name, "bpf/by-id/%u/jited", company->id) > 0);
+	_cleanup_free_ char *path = ksymfs_path(company->fs, "%s", name);
+	bool known = !names[reader];
+
+	while (!__atomic_load_n(&company->shared->stop, __ATOMIC_RELAXED))
+		read_twice(company->shared, reader, path, known ? company->jited : NULL,
+			   known ? company->jited_len : 0);
+}
+
+/* Lives in a directory of the tree, with a file of it mapped. */
+static void live_inside(struct company *company)
+{
+	struct shared *shared = company->shared;
+	_cleanup_free_ char *home = ksymfs_path(company->fs, "bpf/by-id/%u", company->id);
+
+	if (chdir(home) < 0)
+		fail_reader(shared, READERS, "chdir", home);
+	int fd = open("jited", O_RDONLY);
+	void *map = mmap(NULL, company->jited_len, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (fd < 0 || map == MAP_FAILED)
+		fail_reader(shared, READERS, "mmap", "jited");
+	while (!__atomic_load_n(&shared->stop, __ATOMIC_RELAXED)) {
+		char *cwd = getcwd(NULL, 0);
+
+		if (!cwd)
+			fail_reader(shared, READERS, "getcwd", home);
+		free(cwd);
+		if (memcmp(map, company->jited, company->jited_len) != 0)
+			fail_reader(shared, READERS, "the mapping", home);
+		read_twice(shared, READERS, "jited", company->jited, company->jited_len);
+		if (run("test -e info && ls > /dev/null") != 0)
+			fail_reader(shared, READERS, "ls", home);
+	}
+}
+
+static pid_t child(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+static void start_tail(struct company *company)
+{
+	_cleanup_free_ char *events = ksymfs_path(company->fs, "events");
+
+	snprintf(company->tail_path, sizeof(company->tail_path), "%s.tail", company->fs->dir);
+	company->tail = child();
+	if (company->tail == 0) {
+		int out = open(company->tail_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+		dup2(out, STDOUT_FILENO);
+		execlp("tail", "tail", "-n", "+1", "-f", events, NULL);
+		_exit(127);
+	}
+}
+
+static void gather(struct ksymfs *fs, struct company *company)
+{
+	*company = (struct company){.fs = fs};
+	company->shared = mmap(NULL, sizeof(*company->shared), PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(company->shared, MAP_FAILED);
+	company->program = load_simple("crash", 0x7a0001);
+	company->id = prog_id(company->program);
+	company->jited = ksymfs_read(fs, &company->jited_len, "bpf/by-id/%u/jited", company->id);
+	assert_true(company->jited_len > 0);
+	start_tail(company);
+	for (int i = 0; i <= READERS; i++) {
+		company->children[i] = child();
+		if (company->children[i])
+			continue;
+		if (i < READERS)
+			read_all_the_time(company, i);
+		else
+			live_inside(company);
+		_exit(0);
+	}
+}
+
+static pid_t daemon_of(const struct ksymfs *fs)
+{
+	_cleanup_free_ char *pid = ksymfs_value(fs, "pid", "status");
+
+	assert_non_null(pid);
+	return atoi(pid);
+}
+
+static unsigned int handovers_of(const struct ksymfs *fs)
+{
+	_cleanup_free_ char *number = ksymfs_value(fs, "handovers", "status");
+
+	assert_non_null(number);
+	return atoi(number);
+}
+
+static size_t count_mounts(const struct ksymfs *fs)
+{
+	_cleanup_mountinfo_ struct mountinfo_list list = {};
+	size_t count = 0;
+
+	assert_int_equal(mountinfo_read(&list), 0);
+	for (size_t i = 0; i < list.count; i++)
+		count += strcmp(list.mounts[i].mountpoint, fs->dir) == 0;
+	return count;
+}
+
+static unsigned long reads(const struct company *company)
+{
+	unsigned long least = ULONG_MAX;
+
+	for (int i = 0; i <= READERS; i++)
+		least = MIN(least, __atomic_load_n(&company->shared->reads[i], __ATOMIC_RELAXED));
+	return least;
+}
+
+struct progress {
+	const struct company *company;
+	unsigned long from;
+};
+
+/* Has every reader read something since, or failed? */
+static bool all_have_read(void *arg)
+{
+	const struct progress *progress = arg;
+
+	for (int i = 0; i <= READERS; i++)
+		if (progress->company->shared->failure[i][0])
+			return true;
+	return reads(progress->company) > progress->from;
+}
+
+static void assert_all_go_on(struct company *company)
+{
+	struct progress progress = {company, reads(company)};
+
+	if (!wait_until(all_have_read, &progress, GONE_SECONDS))
+		fail_msg("a reader hangs");
+	for (int i = 0; i <= READERS; i++)
+		if (company->shared->failure[i][0])
+			fail_msg("%s", company->shared->failure[i]);
+}
+
+/* tail has all that events has, once it has come to the end, and nothing twice. */
+struct followed {
+	char *events, *tail;
+	size_t events_len, tail_len;
+	const struct company *company;
+};
+
+static bool has_followed(void *arg)
+{
+	struct followed *followed = arg;
+
+	free(followed->tail);
+	followed->tail = read_path(followed->company->tail_path, &followed->tail_len);
+	return followed->tail_len >= followed->events_len;
+}
+
+static void assert_tail_has_all(struct company *company)
+{
+	struct followed followed = {.company = company};
+
+	followed.events = ksymfs_read(company->fs, &followed.events_len, "events");
+	bool all = wait_until(has_followed, &followed, QUIET_SECONDS);
+	if (!all || memcmp(followed.tail, followed.events, followed.events_len) != 0)
+		fail_msg("tail -f has %zu bytes, events %zu%s", followed.tail_len,
+			 followed.events_len, all ? ", and they differ" : "");
+	free(followed.events);
+	free(followed.tail);
+}
+
+static void disperse(struct company *company)
+{
+	int status;
+
+	__atomic_store_n(&company->shared->stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i <= READERS; i++) {
+		assert_int_equal(waitpid(company->children[i], &status, 0), company->children[i]);
+		if (status)
+			fail_msg("reader %d: %s", i, company->shared->failure[i]);
+	}
+	kill(company->tail, SIGKILL);
+	waitpid(company->tail, &status, 0);
+	assert_true(WIFSIGNALED(status));
+	unlink(company->tail_path);
+	munmap(company->shared, sizeof(*company->shared));
+	close(company->program);
+	free(company->jited);
+}
+
+struct successor {
+	const struct ksymfs *fs;
+	pid_t before;
+};
+
+static bool is_another(void *arg)
+{
+	const struct successor *successor = arg;
+
+	return daemon_of(successor->fs) != successor->before;
+}
+
+/* Each death comes at another moment of what the daemon is at. */
+static void strike(struct company *company, pid_t victim, int signal, unsigned int i)
+{
+	struct successor successor = {company->fs, daemon_of(company->fs)};
+
+	usleep(i * 7919 % 40000);
+	kill(victim, signal);
+	if (!wait_until(is_another, &successor, GONE_SECONDS))
+		fail_msg("nobody took over");
+}
+
+static void test_kills(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct company company;
+	unsigned int kills = times(KILLS), before = handovers_of(fs);
+
+	gather(fs, &company);
+	assert_all_go_on(&company);
+	for (unsigned int i = 0; i < kills; i++) {
+		int fresh = load_simple("between", 0x7a1000 + i % 100);
+
+		strike(&company, daemon_of(fs), SIGKILL, i);
+		close(fresh);
+		assert_all_go_on(&company);
+		assert_int_equal(count_mounts(fs), 1);
+	}
+	assert_int_equal(handovers_of(fs), before + kills);
+	_cleanup_free_ char *handover = ksymfs_value(fs, "handover", "status");
+	assert_non_null(strstr(handover, "carried over"));
+	assert_tail_has_all(&company);
+	disperse(&company);
+}
+
+static void test_reloads(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct company company;
+	unsigned int reloads = times(RELOADS), before = handovers_of(fs);
+
+	gather(fs, &company);
+	for (unsigned int i = 0; i < reloads; i++) {
+		strike(&company, fs->pid, SIGHUP, i);
+		assert_all_go_on(&company);
+		assert_int_equal(count_mounts(fs), 1);
+	}
+	assert_int_equal(handovers_of(fs), before + reloads);
+	_cleanup_free_ char *cause = ksymfs_value(fs, "handover_cause", "status");
+	assert_string_equal(cause, "reload");
+	assert_tail_has_all(&company);
+	disperse(&company);
+}
+
+/* What is open is what it was, whatever has happened since. */
+static void test_old_state_stays(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct successor successor = {fs, daemon_of(fs)};
+	_cleanup_fd_ int old = ksymfs_open(fs, "bpf/programs");
+	_cleanup_fd_ int prog = load_simple("later", 0x7a2001);
+	size_t len, again_len, now_len;
+	char row[32];
+
+	assert_true(old >= 0);
+	_cleanup_free_ char *before = read_fd(old, &len);
+	kill(successor.before, SIGKILL);
+	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	assert_int_equal(lseek(old, 0, SEEK_SET), 0);
+	_cleanup_free_ char *again = read_fd(old, &again_len);
+	assert_int_equal(len, again_len);
+	assert_memory_equal(before, again, len);
+	_cleanup_free_ char *now = ksymfs_read(fs, &now_len, "bpf/programs");
+	snprintf(row, sizeof(row), "%u ", prog_id(prog));
+	assert_int_equal(count_lines_with_prefix(now, row), 1);
+	assert_int_equal(count_lines_with_prefix(again, row), 0);
+}
+
+/* Who polls events when the daemon dies is woken by what happens after. */
+static void test_poll_goes_on(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct successor successor = {fs, daemon_of(fs)};
+	_cleanup_fd_ int events = ksymfs_open(fs, "events");
+	struct pollfd pollfd = {.fd = events, .events = POLLIN};
+
+	assert_true(events >= 0);
+	free(read_fd(events, NULL));
+	pid_t poller = child();
+	if (poller == 0) {
+		char buf[65536];
+
+		/* What the takeover itself logs wakes it first. */
+		for (;;) {
+			if (poll(&pollfd, 1, GONE_SECONDS * 1000) != 1)
+				_exit(1);
+			ssize_t n = read(events, buf, sizeof(buf) - 1);
+
+			if (n < 0)
+				_exit(2);
+			buf[n] = '\0';
+			if (strstr(buf, " name=poller_wakes"))
+				_exit(0);
+		}
+	}
+	kill(successor.before, SIGKILL);
+	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	close(load_simple("poller_wakes", 0x7a3001));
+	int status;
+	assert_int_equal(waitpid(poller, &status, 0), poller);
+	assert_int_equal(status, 0);
+}
+
+static bool has_left(void *arg)
+{
+	const struct ksymfs *fs = arg;
+	siginfo_t info = {};
+
+	return waitid(P_PID, fs->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+}
+
+/* A daemon that dies as soon as it is there: the supervisor gives up and takes the mount away. */
+static void test_a_loop_ends(void **state)
+{
+	struct ksymfs *fs = ksymfs_start(NULL);
+	siginfo_t info = {};
+
+	for (int i = 0; i < 20; i++) {
+		_cleanup_free_ char *path = ksymfs_path(fs, "status");
+		_cleanup_file_ FILE *file = fopen(path, "r");
+		char line[256];
+		pid_t pid = 0;
+
+		while (file && !pid && fgets(line, sizeof(line), file))
+			if (sscanf(line, "pid: %d", &pid) != 1)
+				pid = 0;
+		if (!pid)
+			break;
+		kill(pid, SIGSEGV);
+	}
+	assert_true(wait_until(has_left, fs, GONE_SECONDS));
+	assert_int_equal(waitid(P_PID, fs->pid, &info, WEXITED), 0);
+	assert_int_equal(info.si_code, CLD_EXITED);
+	assert_int_equal(info.si_status, 1);
+	assert_int_equal(count_mounts(fs), 0);
+	_cleanup_free_ char *said = read_path(fs->log, NULL);
+	assert_non_null(strstr(said, "gave up: the daemon dies again and again"));
+	unlink(fs->log);
+	rmdir(fs->dir);
+	free(fs);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_old_state_stays), cmocka_unit_test(test_poll_goes_on),
+		cmocka_unit_test(test_kills),		cmocka_unit_test(test_reloads),
+		cmocka_unit_test(test_a_loop_ends),
+	};
+
+	return live_run(tests);
+}
