@@ -271,6 +271,7 @@ int tracker_baseline(struct tracker *tracker)
 
 	if (r == 0) {
 		tracker_read_module_bounds(tracker);
+		tracker_measure_modules(tracker);
 		tracker_walk_programs(tracker, false, &found);
 		for (size_t i = 0; i < baseline.aside.count; i++)
 			found_unclaimed(tracker, &baseline.aside.symbols[i], baseline.seen);
@@ -288,6 +289,7 @@ void tracker_resync(struct tracker *tracker)
 	if (!tracker->state.hidden)
 		tracker_compare(tracker, true, true, &found);
 	tracker_read_module_bounds(tracker);
+	tracker_measure_modules(tracker);
 	tracker_walk_programs(tracker, true, &found);
 	tracker->resyncs++;
 	kstate_log(&tracker->state, monotonic_now(), "resync added=%zu removed=%zu changed=%zu",

@@ -58,19 +58,14 @@ static void rows_deinit(struct rows *rows)
 	free(rows->rows);
 }
 
+/* By address and name, and rows that are alike by their place in the list. */
 static int compare_symbols(const void *a, const void *b)
 {
-	const struct symbol *left = a, *right = b;
+	const struct symbol *left = *(struct symbol *const *)a, *right = *(struct symbol *const *)b;
 	int order = (left->addr > right->addr) - (left->addr < right->addr);
 
-	return order ? order : strcmp(left->name, right->name);
-}
-
-static int compare_addresses(const void *a, const void *b)
-{
-	const struct symbol *left = a, *right = b;
-
-	return (left->addr > right->addr) - (left->addr < right->addr);
+	order = order ? order : strcmp(left->name, right->name);
+	return order ? order : (left > right) - (left < right);
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -81,62 +76,97 @@ static int compare_rows(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
+static int compare_row_with_symbol(const struct row *row, const struct symbol *symbol)
+{
+	int order = (row->addr > symbol->addr) - (row->addr < symbol->addr);
+
+	return order ? order : strcmp(row->name, symbol->name);
+}
+
+/*
+ * Walks both, sorted. Rows that the kernel has not are removed; symbols that the table has not stay
+ * in `sorted`, the others become NULL. Either may have a row several times.
+ */
+static void match_rows(struct tracker *tracker, const struct rows *rows, struct symbol **sorted,
+		       size_t count, bool announce, struct differences *found)
+{
+	size_t at = 0, removed = 0, renamed = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct row *row = &rows->rows[i];
+
+		while (at < count && compare_row_with_symbol(row, sorted[at]) > 0)
+			at++;
+		if (at < count && compare_row_with_symbol(row, sorted[at]) == 0) {
+			sorted[at++] = NULL;
+			continue;
+		}
+		removed += kstate_missed_removal(&tracker->state, row->addr, row->name, row->module,
+						 tracker->whole_at, announce);
+		renamed += (at < count && sorted[at]->addr == row->addr) ||
+			   (at > 0 && sorted[at - 1] && sorted[at - 1]->addr == row->addr);
+	}
+	found->removed += removed - MIN(renamed, removed);
+	found->changed += renamed;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct symbol *left = *(struct symbol *const *)a, *right = *(struct symbol *const *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* Adds what is left of the list, in the list's order: the kernel's own, of symbols of one address.
+ */
+static size_t add_missing(struct tracker *tracker, struct symbol **missing, size_t count,
+			  uint64_t seen, bool announce)
+{
+	size_t added = 0;
+
+	qsort(missing, count, sizeof(*missing), by_place);
+	for (size_t i = 0; i < count; i++) {
+		struct symbol *symbol = missing[i];
+
+		if (!symbol)
+			continue;
+		if (symbol->kind != SYMBOL_MODULE)
+			tracker_complete_image(tracker, symbol);
+		added += kstate_found_symbol(&tracker->state, symbol, seen, announce) > 0;
+	}
+	return added;
+}
+
 static int compare_rows_with_kernel(struct tracker *tracker, struct rows *rows, bool announce,
 				    struct differences *found)
 {
-	struct kstate *state = &tracker->state;
 	uint64_t seen = monotonic_now();
 	struct kallsyms list = {};
+	size_t listed = 0;
 	int r = tracker_read_kallsyms(tracker, &list);
 
 	if (r < 0)
 		return r;
-	r = symtab_visit(state->symbols, 0, copy_row, rows);
-	if (r < 0) {
-		kallsyms_deinit(&list);
-		return r;
-	}
-	size_t listed = 0, added = 0, removed = 0, renamed = 0;
+	_cleanup_free_ struct symbol **sorted = calloc(list.count + 1, sizeof(*sorted));
 
-	for (size_t i = 0; i < list.count; i++)
-		if (wanted(rows, &list.symbols[i]))
-			list.symbols[listed++] = list.symbols[i];
-	/* Rows of one address and name are alike, whatever their order; others keep the kernel's.
-	 */
-	_cleanup_free_ struct symbol *sorted = calloc(listed + 1, sizeof(*sorted));
+	r = sorted ? symtab_visit(tracker->state.symbols, 0, copy_row, rows) : -ENOMEM;
+	if (r == 0) {
+		for (size_t i = 0; i < list.count; i++)
+			if (wanted(rows, &list.symbols[i]))
+				sorted[listed++] = &list.symbols[i];
+		qsort(sorted, listed, sizeof(*sorted), compare_symbols);
+		qsort(rows->rows, rows->count, sizeof(*rows->rows), compare_rows);
 
-	if (!sorted) {
-		kallsyms_deinit(&list);
-		return -ENOMEM;
-	}
-	memcpy(sorted, list.symbols, listed * sizeof(*sorted));
-	qsort(sorted, listed, sizeof(*sorted), compare_symbols);
-	qsort(rows->rows, rows->count, sizeof(*rows->rows), compare_rows);
-	for (size_t i = 0; i < rows->count; i++) {
-		const struct row *row = &rows->rows[i];
-		struct symbol key = {.addr = row->addr, .name = row->name};
+		size_t renamed = found->changed;
 
-		if (bsearch(&key, sorted, listed, sizeof(*sorted), compare_symbols))
-			continue;
-		removed += kstate_missed_removal(state, row->addr, row->name, row->module,
-						 tracker->whole_at, announce);
-		renamed +=
-			bsearch(&key, sorted, listed, sizeof(*sorted), compare_addresses) != NULL;
-	}
-	for (size_t i = 0; i < listed; i++) {
-		struct symbol *symbol = &list.symbols[i];
+		match_rows(tracker, rows, sorted, listed, announce, found);
+		renamed = found->changed - renamed;
+		size_t added = add_missing(tracker, sorted, listed, seen, announce);
 
-		if (symtab_find(state->symbols, symbol->addr, symbol->name))
-			continue;
-		if (symbol->kind != SYMBOL_MODULE)
-			tracker_complete_image(tracker, symbol);
-		added += kstate_found_symbol(state, symbol, seen, announce) > 0;
+		found->added += added - MIN(renamed, added);
 	}
 	kallsyms_deinit(&list);
-	found->added += added - MIN(renamed, added);
-	found->removed += removed - MIN(renamed, removed);
-	found->changed += renamed;
-	return 0;
+	return r;
 }
 
 int tracker_compare(struct tracker *tracker, bool images, bool announce, struct differences *found)

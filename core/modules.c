@@ -6,6 +6,10 @@
  * that, and its symbols, before finit_module() returns. /sys/module/NAME/initsize says when: once
  * it is 0 the module's list is final. Until then each request asks again, and the list is re-read
  * when it has happened.
+ *
+ * Since 6.4 the parts of a module (text, data, what is read-only after init, ...) lie apart, and
+ * /proc/modules has the place of the text and the size of all. Where a part ends the kernel itself
+ * is asked, by %pS: of each symbol that is the last one in its page.
  */
 #include "core/tracker_internal.h"
 
@@ -14,6 +18,8 @@
 #include <string.h>
 
 #define MODULES "/proc/modules"
+/* Each part of a module has pages of its own. */
+#define PART_ALIGN 4096
 
 static bool same_bound(const struct module_bound *a, const struct module_bound *b)
 {
@@ -54,6 +60,79 @@ int tracker_read_module_bounds(struct tracker *tracker)
 	module_list_deinit(&tracker->modules);
 	tracker->modules = list;
 	return 0;
+}
+
+/* Symbols behind which, in their page, no other begins: a part of a module may end there. */
+struct page_ends {
+	struct symbol *symbols; /* names are ours up to count; the table's, of the rest */
+	size_t count, size;
+	size_t last; /* symbols of the last address, behind count */
+};
+
+static int keep_last(struct page_ends *ends)
+{
+	for (; ends->last; ends->last--) {
+		char *name = strdup(ends->symbols[ends->count].name);
+
+		if (!name)
+			return -ENOMEM;
+		ends->symbols[ends->count++].name = name;
+	}
+	return 0;
+}
+
+static int find_page_end(const struct symbol *symbol, uint64_t size, void *arg)
+{
+	struct page_ends *ends = arg;
+
+	if (ends->last) {
+		uint64_t last = ends->symbols[ends->count].addr;
+
+		if (last / PART_ALIGN != symbol->addr / PART_ALIGN && keep_last(ends) < 0)
+			return -ENOMEM;
+		if (last != symbol->addr)
+			ends->last = 0;
+	}
+	if (symbol->kind != SYMBOL_MODULE || symbol->len)
+		return 0;
+	if (ends->count + ends->last == ends->size) {
+		size_t more = MAX(ends->size * 2, (size_t)64);
+		struct symbol *grown = reallocarray(ends->symbols, more, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		ends->symbols = grown;
+		ends->size = more;
+	}
+	ends->symbols[ends->count + ends->last++] = *symbol;
+	return 0;
+}
+
+void tracker_measure_modules(struct tracker *tracker)
+{
+	struct page_ends ends = {};
+	struct kernelname_answer answer;
+
+	if (!tracker->kernelname)
+		return;
+	int r = symtab_visit(tracker->state.symbols, 0, find_page_end, &ends);
+
+	if (r == 0)
+		r = keep_last(&ends);
+	for (size_t i = 0; i < ends.count; i++) {
+		struct symbol *symbol = &ends.symbols[i];
+
+		/* It may name an alias. Before 6.4 a size of data is below 0. */
+		if (kernelname_ask(tracker->kernelname, symbol->addr, &answer) == 0 &&
+		    answer.offset == 0 && symbol->addr + answer.size > symbol->addr) {
+			symbol->len = answer.size;
+			symtab_update(tracker->state.symbols, symbol);
+		}
+		free((char *)symbol->name);
+	}
+	free(ends.symbols);
+	if (r < 0)
+		tracker->state.out_of_memory++;
 }
 
 /* Bytes of a module's init part; 0 once it is dropped, or if the module is gone. */
@@ -106,4 +185,5 @@ void tracker_update_modules(struct tracker *tracker)
 	tracker->modules_due = false;
 	tracker_read_module_bounds(tracker);
 	tracker_compare(tracker, false, false, &found);
+	tracker_measure_modules(tracker);
 }

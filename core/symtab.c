@@ -279,11 +279,20 @@ static void remove_symbol(struct symtab *table, struct place place)
 	table_changed(table);
 }
 
+/*
+ * Lists of the kernel and of modules have rows twice: static variables without a size
+ * (lock_class_key without lockdep) of one name, one after the other.
+ */
+static bool may_repeat(const struct symbol *symbol)
+{
+	return symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE;
+}
+
 int symtab_add(struct symtab *table, const struct symbol *symbol)
 {
 	struct place place;
 
-	if (find_same(table, symbol, &place))
+	if (!may_repeat(symbol) && find_same(table, symbol, &place))
 		return -EEXIST;
 	return insert_symbol(table, symbol);
 }
@@ -331,7 +340,7 @@ static size_t drop_repeated(const struct symbol **order, size_t count)
 	for (size_t i = 1; i < count; i++) {
 		const struct symbol *last = order[kept - 1];
 
-		if (strcmp(last->name, order[i]->name) != 0 ||
+		if (may_repeat(order[i]) || strcmp(last->name, order[i]->name) != 0 ||
 		    !same_string(last->module, order[i]->module))
 			order[kept++] = order[i];
 	}
@@ -364,7 +373,7 @@ int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t co
 		size_t distinct = start + drop_repeated(&order[start], end - start);
 
 		for (size_t i = start; i < distinct; i++) {
-			if (known && find_same(table, order[i], &place))
+			if (known && !may_repeat(order[i]) && find_same(table, order[i], &place))
 				continue;
 			if (insert_symbol(table, order[i]) < 0)
 				return -ENOMEM;
@@ -374,15 +383,9 @@ int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t co
 	return added;
 }
 
-int symtab_update(struct symtab *table, const struct symbol *symbol)
+static void update_symbol(struct symtab *table, struct place place, const struct symbol *symbol)
 {
-	struct place place;
-	struct symbol *found =
-		find_named(table, symbol->addr, symbol->name, symbol->module, &place);
-
-	if (!found)
-		return -ENOENT;
-
+	struct symbol *found = leaves_at(&table->leaves, place);
 	uint64_t size = size_at(table, found);
 
 	table->kind_count[found->kind]--;
@@ -395,6 +398,24 @@ int symtab_update(struct symtab *table, const struct symbol *symbol)
 	if (size_at(table, found) != size) {
 		leaf_drop_text(table->leaves.array[place.leaf], SYMTAB_KSYMS);
 		table_changed(table);
+	}
+}
+
+int symtab_update(struct symtab *table, const struct symbol *symbol)
+{
+	struct place place;
+	struct symbol *found =
+		find_named(table, symbol->addr, symbol->name, symbol->module, &place);
+
+	if (!found)
+		return -ENOENT;
+	/* The strings may be found's own. */
+	const struct symbol same = *found;
+
+	for (; found && found->addr == same.addr; found = leaves_at(&table->leaves, place)) {
+		if (strcmp(found->name, same.name) == 0 && same_string(found->module, same.module))
+			update_symbol(table, place, symbol);
+		place = leaves_after(&table->leaves, place);
 	}
 	return 0;
 }

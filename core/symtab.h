@@ -83,18 +83,19 @@ int symtab_remove_bound(struct symtab *table, uint64_t start);
 
 /*
  * Adds a symbol, copying what it points to. Symbols of one address stay in the order in which they
- * were added (the kernel's own). -EEXIST for the same address, name and module again, -ENOMEM.
+ * were added (the kernel's own). -EEXIST for the same address, name and module again, unless it is
+ * the kernel's or a module's, whose lists have such; -ENOMEM.
  */
 int symtab_add(struct symtab *table, const struct symbol *symbol);
 /*
  * Adds many at once, in any order, for a baseline: as symtab_add() one by one, but in O(n log n),
- * with no search for those that belong behind all others, and with symbols that are there already
- * left out. Returns how many were added; -ENOMEM, when some may have been.
+ * with no search for those that belong behind all others, and with those left out that would be
+ * -EEXIST. Returns how many were added; -ENOMEM, when some may have been.
  */
 int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t count);
 /*
- * Changes what is known of one symbol: len, added, observed, prog_id and kind become those of
- * symbol, found by address and name. -ENOENT.
+ * Changes what is known of one symbol, in each of its rows: len, added, observed, prog_id and kind
+ * become those of symbol, found by address and name. -ENOENT.
  */
 int symtab_update(struct symtab *table, const struct symbol *symbol);
 /* Removes the symbol of this address and name (and module, where one is given). -ENOENT. */

@@ -102,6 +102,8 @@ int tracker_read_kallsyms(struct tracker *tracker, struct kallsyms *ret);
 void tracker_complete_image(struct tracker *tracker, struct symbol *symbol);
 
 int tracker_read_module_bounds(struct tracker *tracker);
+/* Asks where the parts of modules end that are not measured yet. */
+void tracker_measure_modules(struct tracker *tracker);
 /* A uevent said that a module is there; settles when its init part is dropped. */
 void tracker_module_added(struct tracker *tracker, const char *name);
 /* Re-reads module symbols if a uevent, or a module that has settled, asks for it. */

@@ -9,6 +9,7 @@ Stages, in order; name some to run only those:
   tsan     under TSan, the tests in which threads meet: TSAN_TESTS
   fuzz     each fuzz target for some seconds, from its corpus
   bench    scripts/bench once through, judging nothing, so that it still runs when it is needed
+  vm       VM_TESTS on VM_KERNEL in a virtual machine: see scripts/vm, which runs all on any
 Each ends in `ok`/`not ok` lines; the last line of all is `N passed, N failed`. A build, a program
 that dies, times out or ends before its plan, and a test that meson lists and did not run are each
 one failure.
@@ -23,41 +24,25 @@ import sys
 import tempfile
 import time
 
+import guest
+from tap import Count, count_tap
+
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FUZZ_SECONDS = 6
 # Live tests that walk the whole tree through a sanitized daemon.
 SANITIZED_LIVE = ('addr', 'bpf_tree', 'mount', 'nodes')
 # Where requests, ring readers and workers meet; the others would say no more of it, slowly.
 TSAN_TESTS = ('addr', 'mount', 'node', 'nodes', 'pool')
+# What the build machine's kernel may refuse: trampolines, modules.
+VM_KERNEL = 'bookworm'
+VM_TESTS = ('rings', 'trampolines')
+VM_SECONDS = 240
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:exitcode=23:detect_stack_use_after_return=1',
     'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1:exitcode=24',
     'TSAN_OPTIONS': 'halt_on_error=0:exitcode=66:second_deadlock_stack=1',
     'LSAN_OPTIONS': 'exitcode=25',
 }
-TAP_LINE = re.compile(r'(not )?ok\b\s*(\d+)?\s*(?:- )?(.*)')
-DIRECTIVE = re.compile(r'#\s*(SKIP|TODO)\b\s*(.*)', re.IGNORECASE)
-
-
-class Count:
-    def __init__(self):
-        self.passed = 0
-        self.failures = []
-        self.skips = []
-
-    def ok(self, name):
-        self.passed += 1
-        print(f'ok - {name}', flush=True)
-
-    def fail(self, name, output=''):
-        self.failures.append(name)
-        print(f'not ok - {name}', flush=True)
-        for line in output.splitlines()[-60:]:
-            print(f'#   {line}', flush=True)
-
-    def skip(self, name, reason):
-        self.skips.append((name, reason))
-        print(f'ok - {name} # SKIP {reason}', flush=True)
 
 
 def call(command, timeout, env=None, cwd=TOP):
@@ -93,54 +78,6 @@ def build(count, name, options, compiler=None, targets=()):
         return None
     count.ok(f'{name}: build')
     return directory
-
-
-def count_tap(count, name, record):
-    """Counts the cases of one test program from what it printed."""
-    cases = failed = 0
-    # cmocka gives no reason on its SKIP line: our helper prints it on the line before.
-    reason = ''
-    output = record.get('stdout') or ''
-    plan = None
-    for line in output.splitlines():
-        if line.startswith('# SKIP reason: '):
-            reason = line[len('# SKIP reason: '):]
-            continue
-        begin = re.match(r'1\.\.(\d+)(?:\s*#\s*SKIP\s*(.*))?$', line)
-        if begin:
-            plan = int(begin[1])
-            if plan == 0:
-                count.skip(name, begin[2] or 'no reason given')
-            continue
-        match = TAP_LINE.match(line)
-        if not match:
-            continue
-        cases += 1
-        directive = DIRECTIVE.search(match[3])
-        if directive and directive[1].upper() == 'SKIP':
-            # cmocka: `not ok N # SKIP NAME`
-            case = match[3][:directive.start()].strip() or directive[2]
-            count.skip(f'{name}: {case}', reason or directive[2])
-            reason = ''
-        elif match[1]:
-            failed += 1
-            count.fail(f'{name}: {match[3] or match[2]}')
-        else:
-            count.passed += 1
-    # meson takes cmocka's skips for failures, so what counts is that each case is accounted for.
-    died = record.get('returncode') not in (0, 77) or record['result'] in ('ERROR', 'TIMEOUT')
-    if failed:
-        print_log(record)
-    elif died or plan is None or (plan and plan != cases):
-        count.fail(f'{name}: {record["result"]}, exit status {record.get("returncode")}, '
-                   f'{cases} cases of {plan}')
-        print_log(record)
-
-
-def print_log(record):
-    for key in ('stdout', 'stderr'):
-        for line in (record.get(key) or '').splitlines()[-60:]:
-            print(f'#   {line}')
 
 
 def meson_test(count, stage, directory, tests=(), multiplier=1):
@@ -266,8 +203,32 @@ def stage_bench(count):
         count.fail('bench: scripts/bench --quick', output)
 
 
+def stage_vm(count):
+    directory = build(count, 'test', ['--buildtype=release'])
+    if not directory:
+        return
+    name = f'vm: {VM_KERNEL}'
+    ran = []
+    try:
+        tests = guest.live_tests(directory, VM_TESTS)
+        root = guest.fetch_kernel(VM_KERNEL)
+        for record in guest.run(root, tests, VM_SECONDS):
+            if record['name']:
+                ran.append(record['name'])
+                count_tap(count, f'{name}: {record["name"]}', record)
+            elif record['error']:
+                count.fail(f'{name}: the guest ended {record["error"]}', record['console'])
+    except guest.Missing as missing:
+        count.skip(name, str(missing))
+        return
+    for test in VM_TESTS:
+        if test not in ran:
+            count.fail(f'{name}: {test} did not run')
+
+
 STAGES = {'format': stage_format, 'release': stage_release, 'asan': stage_asan,
-          'tsan': stage_tsan, 'fuzz': stage_fuzz, 'bench': stage_bench}
+          'tsan': stage_tsan, 'fuzz': stage_fuzz, 'bench': stage_bench,
+          'vm': stage_vm}
 
 
 def main():
@@ -284,16 +245,7 @@ def main():
         print(f'# {name}', flush=True)
         stage(count)
         print(f'# {name}: {time.monotonic() - begin:.0f} s', flush=True)
-    if count.failures:
-        print('failed:')
-        for name in count.failures:
-            print(f'  {name}')
-    if count.skips:
-        print(f'skipped: {len(count.skips)}')
-        for name, reason in count.skips:
-            print(f'  {name}: {reason}')
-    print(f'{count.passed} passed, {len(count.failures)} failed')
-    return 1 if count.failures else 0
+    return count.summary()
 
 
 sys.exit(main())

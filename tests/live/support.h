@@ -54,6 +54,8 @@
 
 #include "core/cleanup.h"
 
+struct kernelname;
+
 /* ---- the program's main() ---- */
 
 /*
@@ -73,6 +75,19 @@ int live_run_bare_group(const char *name, const struct CMUnitTest *tests, size_t
 
 /* Skips the running test, saying why where people look. Does not return. */
 void skip_because(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/*
+ * What a test builds on and a kernel may lack. Where it does, the output says so, in a line
+ * `# lacks: WHAT`, which scripts/vm gathers; the test goes on without, or skips.
+ *
+ * A function in the kernel's BTF, such as a kfunc; symbols of struct_ops' images.
+ */
+bool kernel_has_function(const char *name);
+/* What an object of tests/bpf/ calls. */
+bool kernel_has_calls_of(const char *object);
+bool kernel_has_struct_ops_symbols(void);
+/* The kernel's %pS; skips the running test where it cannot be asked. */
+struct kernelname *open_kernelname(void);
 
 /* ---- an instance ---- */
 

@@ -425,7 +425,9 @@ static void hear(const struct record *record, void *arg)
 	if (record->pid != (uint32_t)getpid())
 		return;
 	/* Each listener's clock is read anew. */
-	assert_in_range(record->time, monotonic_ns() - NSEC_PER_SEC * 60, monotonic_ns());
+	uint64_t now = monotonic_ns();
+
+	assert_in_range(record->time, now - MIN(now, NSEC_PER_SEC * 60), now);
 	text_printf(heard, "%d %u %u ", record->kind, record->tid, record->cpu);
 	if (record->kind == RECORD_KSYMBOL)
 		text_printf(heard, "%" PRIx64 " %u %s\n", record->ksymbol.addr, record->ksymbol.len,

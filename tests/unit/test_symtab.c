@@ -291,8 +291,9 @@ static void test_module_parts(void **state)
 static void test_same_again(void **state)
 {
 	struct symtab *table = new_table();
-	struct symbol symbol = core_symbol(TEXT, 't', "init");
+	struct symbol symbol = bpf_symbol(TEXT, 0x10, SYMBOL_BPF_PROG, "init");
 
+	symbol.module = NULL;
 	assert_int_equal(symtab_add(table, &symbol), 0);
 	assert_int_equal(symtab_add(table, &symbol), -EEXIST);
 	symbol.module = "m";
@@ -305,6 +306,30 @@ static void test_same_again(void **state)
 	assert_int_equal(symtab_remove(table, TEXT, "init", "m"), -ENOENT);
 	assert_int_equal(symtab_remove(table, TEXT, "init", NULL), 0);
 	assert_int_equal(symtab_count(table), 0);
+	symtab_destroy(table);
+}
+
+/* The kernel's list has such rows, and each is taken back by itself. */
+static void test_rows_twice(void **state)
+{
+	static const char once[] = "ffffffff81000000 b __key.0\n";
+	const struct symbol symbols[] = {core_symbol(TEXT, 'b', "__key.0"),
+					 core_symbol(TEXT, 'b', "__key.1"),
+					 core_symbol(TEXT, 'b', "__key.0")};
+	struct symtab *table = new_table();
+
+	assert_int_equal(symtab_add_all(table, symbols, ARRAY_SIZE(symbols)), 3);
+	assert_renders(table, SYMTAB_KALLSYMS,
+		       "ffffffff81000000 b __key.0\n"
+		       "ffffffff81000000 b __key.1\n"
+		       "ffffffff81000000 b __key.0\n");
+	assert_int_equal(symtab_remove(table, TEXT, "__key.1", NULL), 0);
+	assert_int_equal(symtab_remove(table, TEXT, "__key.0", NULL), 0);
+	assert_renders(table, SYMTAB_KALLSYMS, once);
+	assert_int_equal(symtab_remove(table, TEXT, "__key.0", NULL), 0);
+	assert_int_equal(symtab_add(table, &symbols[0]), 0);
+	assert_int_equal(symtab_add(table, &symbols[0]), 0);
+	assert_int_equal(symtab_count(table), 2);
 	symtab_destroy(table);
 }
 
@@ -336,31 +361,35 @@ static void test_update(void **state)
 	symtab_destroy(table);
 }
 
-/* What came before stays first; what comes again, in one call or the next, is left out. */
+/* What came before stays first; what comes again of BPF's, in one call or the next, is left out. */
 static void test_add_all(void **state)
 {
 	struct symtab *table = new_table();
-	const struct symbol first = core_symbol(TEXT, 't', "early");
+	const struct symbol first = bpf_symbol(TEXT, 0x10, SYMBOL_BPF_AUX, "early");
 	const struct symbol symbols[] = {
-		core_symbol(TEXT + 0x20, 't', "d"), core_symbol(TEXT, 't', "z"),
-		core_symbol(TEXT + 0x10, 't', "c"), core_symbol(TEXT, 't', "a"),
-		core_symbol(TEXT, 't', "early"),    core_symbol(TEXT, 't', "z"),
-		core_symbol(TEXT + 0x10, 't', "c"), module_symbol(TEXT, "z", "m"),
+		bpf_symbol(TEXT + 0x20, 0x10, SYMBOL_BPF_AUX, "d"),
+		bpf_symbol(TEXT, 0x10, SYMBOL_BPF_AUX, "z"),
+		bpf_symbol(TEXT + 0x10, 0x10, SYMBOL_BPF_AUX, "c"),
+		bpf_symbol(TEXT, 0x10, SYMBOL_BPF_AUX, "a"),
+		bpf_symbol(TEXT, 0x10, SYMBOL_BPF_AUX, "early"),
+		bpf_symbol(TEXT, 0x10, SYMBOL_BPF_AUX, "z"),
+		bpf_symbol(TEXT + 0x10, 0x10, SYMBOL_BPF_AUX, "c"),
+		module_symbol(TEXT, "z", "m"),
 	};
 
 	assert_int_equal(symtab_add(table, &first), 0);
 	assert_int_equal(symtab_add_all(table, symbols, ARRAY_SIZE(symbols)), 5);
 	assert_renders(table, SYMTAB_KALLSYMS,
-		       "ffffffff81000000 t early\n"
-		       "ffffffff81000000 t z\n"
-		       "ffffffff81000000 t a\n"
+		       "ffffffff81000000 t early\t[bpf]\n"
+		       "ffffffff81000000 t z\t[bpf]\n"
+		       "ffffffff81000000 t a\t[bpf]\n"
 		       "ffffffff81000000 t z\t[m]\n"
-		       "ffffffff81000010 t c\n"
-		       "ffffffff81000020 t d\n");
+		       "ffffffff81000010 t c\t[bpf]\n"
+		       "ffffffff81000020 t d\t[bpf]\n");
 
 	uint64_t generation = symtab_generation(table);
 
-	assert_int_equal(symtab_add_all(table, symbols, ARRAY_SIZE(symbols)), 0);
+	assert_int_equal(symtab_add_all(table, symbols, ARRAY_SIZE(symbols) - 1), 0);
 	assert_int_equal(symtab_generation(table), generation);
 	symtab_destroy(table);
 }
@@ -676,7 +705,8 @@ static bool model_add(struct model *model, const struct symbol *symbol)
 	size_t at = 0;
 
 	for (size_t i = 0; i < model->count; i++) {
-		if (model_same(&model->symbols[i], symbol))
+		if (model_same(&model->symbols[i], symbol) && symbol->kind != SYMBOL_CORE &&
+		    symbol->kind != SYMBOL_MODULE)
 			return false;
 		if (model->symbols[i].addr <= symbol->addr)
 			at = i + 1;
@@ -886,16 +916,21 @@ static void change_something(struct symtab *table, struct model *model, uint32_t
 		size_t i = random_below(model->count);
 		struct symbol *known = &model->symbols[i];
 
-		/* Without a module the first of that name is meant. */
-		if (!known->module)
-			for (i = 0; model->symbols[i].addr != known->addr ||
-				    strcmp(model->symbols[i].name, known->name) != 0;)
-				i++;
+		/* The first one is meant, and without a module the first of that name. */
+		for (i = 0; model->symbols[i].addr != known->addr ||
+			    strcmp(model->symbols[i].name, known->name) != 0 ||
+			    (known->module &&
+			     strcmp(model->symbols[i].module ?: "-", known->module) != 0);)
+			i++;
 		known = &model->symbols[i];
 		if (what < (growing ? 13 : 7)) {
-			known->len = symbol.len;
-			known->kind = symbol.kind;
-			known->prog_id = symbol.prog_id;
+			for (size_t k = 0; k < model->count; k++) {
+				if (!model_same(&model->symbols[k], known))
+					continue;
+				model->symbols[k].len = symbol.len;
+				model->symbols[k].kind = symbol.kind;
+				model->symbols[k].prog_id = symbol.prog_id;
+			}
 			assert_int_equal(symtab_update(table, known), 0);
 		} else {
 			assert_int_equal(
@@ -1028,6 +1063,7 @@ int main(void)
 		cmocka_unit_test(test_offsets),
 		cmocka_unit_test(test_module_parts),
 		cmocka_unit_test(test_same_again),
+		cmocka_unit_test(test_rows_twice),
 		cmocka_unit_test(test_update),
 		cmocka_unit_test(test_add_all),
 		cmocka_unit_test(test_clear),
