@@ -40,6 +40,7 @@ struct site {
 	struct site *left, *right;
 	struct visit *visits; /* by added, then in order of arrival; those with 0 stand first */
 	size_t count;
+	size_t unregistered; /* those with 0 */
 	struct visit
 		*base; /* what is allocated: entries expire at the front, and more come behind */
 	size_t room;
@@ -246,10 +247,16 @@ static int reserve_visit(struct history *history, struct site *site)
 	return 0;
 }
 
-/* How many entries of the site were registered at time or before. */
+/*
+ * How many entries of the site were registered at time or before. Each look at one is a cache miss,
+ * and most new ones are the last: that one is looked at first.
+ */
 static size_t visits_up_to(const struct site *site, uint64_t time)
 {
 	size_t low = 0, high = site->count;
+
+	if (high && site->visits[high - 1].entry->symbol.added <= time)
+		return high;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
@@ -287,6 +294,7 @@ static void insert_visit(struct history *history, struct site *site, struct entr
 		(site->count - i) * sizeof(site->visits[0]));
 	site->visits[i] = (struct visit){.entry = entry};
 	site->count++;
+	site->unregistered += !entry->symbol.added;
 	measure_visits(site, i);
 	if (entry_end(entry) > site->reach) {
 		site->reach = entry_end(entry);
@@ -297,6 +305,7 @@ static void insert_visit(struct history *history, struct site *site, struct entr
 static void remove_visit(struct site *site, size_t i)
 {
 	site->count--;
+	site->unregistered -= !site->visits[i].entry->symbol.added;
 	if (i < site->count / 2) {
 		memmove(site->visits + 1, site->visits, i * sizeof(site->visits[0]));
 		site->visits++;
@@ -381,11 +390,9 @@ int history_complete(struct history *history, const struct symbol *symbol)
 	struct entry *entry = NULL;
 
 	/* Those without a registration stand first. */
-	for (size_t i = 0; site && i < site->count; i++) {
+	for (size_t i = 0; site && i < site->unregistered; i++) {
 		struct entry *other = site->visits[i].entry;
 
-		if (other->symbol.added)
-			break;
 		if (other->removed > symbol->added && (!entry || other->removed < entry->removed) &&
 		    strcmp(other->symbol.name, symbol->name) == 0)
 			entry = other;

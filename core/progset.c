@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Programs by id (a tree), by tag and by name (trees of queues) and by age (a queue): progset.h. */
+/* Programs by id, by tag and by name (hash tables) and by age (a queue): see progset.h. */
 #include "core/progset.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <search.h>
 #include <string.h>
 #include <sys/queue.h>
 
+#include "core/chains.h"
 #include "core/heap.h"
 #include "core/text.h"
 
@@ -35,17 +35,20 @@ struct member {
 TAILQ_HEAD(members, member);
 
 struct tag {
+	struct chain_link link; /* first, as in what follows: a link is what it is part of */
 	uint8_t tag[BPF_TAG_SIZE];
 	struct members members[STANDINGS];
 };
 
 /* What one file name stands for. */
 struct name {
+	struct chain_link link;
 	char *file_name;
 	TAILQ_HEAD(, slot) slots;
 };
 
 struct slot {
+	struct chain_link link;
 	uint32_t id;
 	struct prog *prog;
 	struct name *name;
@@ -59,11 +62,11 @@ struct slot {
 
 struct progset {
 	struct blob_pool *pool;
-	void *by_id;   /* tsearch() tree of struct slot */
-	void *by_tag;  /* tsearch() tree of struct tag */
-	void *by_name; /* tsearch() tree of struct name */
+	struct chains by_id;   /* of struct slot */
+	struct chains by_tag;  /* of struct tag */
+	struct chains by_name; /* of struct name */
 	TAILQ_HEAD(, slot) retained;
-	size_t loaded_count, retained_count, tag_count, name_count;
+	size_t loaded_count, retained_count;
 	size_t own_bytes; /* of retained entries */
 };
 
@@ -83,40 +86,41 @@ int progset_create(struct blob_pool *pool, struct progset **ret)
 		return -ENOMEM;
 	set->pool = pool;
 	TAILQ_INIT(&set->retained);
+	if (chains_init(&set->by_id) < 0 || chains_init(&set->by_tag) < 0 ||
+	    chains_init(&set->by_name) < 0) {
+		progset_destroy(set);
+		return -ENOMEM;
+	}
 	*ret = set;
 	return 0;
 }
 
-static int compare_ids(const void *a, const void *b)
+static uint64_t hash_id(const struct progset *set, uint32_t id)
 {
-	const struct slot *left = a, *right = b;
-
-	return (left->id > right->id) - (left->id < right->id);
-}
-
-static int compare_tags(const void *a, const void *b)
-{
-	const struct tag *left = a, *right = b;
-
-	return memcmp(left->tag, right->tag, sizeof(left->tag));
+	return chains_hash(&set->by_id, &id, sizeof(id));
 }
 
 static struct slot *find_slot(const struct progset *set, uint32_t id)
 {
-	struct slot key = {.id = id};
-	struct slot **found = tfind(&key, &set->by_id, compare_ids);
+	struct chain_link *link = chains_find(&set->by_id, hash_id(set, id));
 
-	return found ? *found : NULL;
+	while (link && ((struct slot *)link)->id != id)
+		link = chain_next(link);
+	return (struct slot *)link;
+}
+
+static uint64_t hash_tag(const struct progset *set, const uint8_t bytes[BPF_TAG_SIZE])
+{
+	return chains_hash(&set->by_tag, bytes, BPF_TAG_SIZE);
 }
 
 static struct tag *find_tag(const struct progset *set, const uint8_t bytes[BPF_TAG_SIZE])
 {
-	struct tag key;
+	struct chain_link *link = chains_find(&set->by_tag, hash_tag(set, bytes));
 
-	memcpy(key.tag, bytes, sizeof(key.tag));
-	struct tag **found = tfind(&key, &set->by_tag, compare_tags);
-
-	return found ? *found : NULL;
+	while (link && memcmp(((struct tag *)link)->tag, bytes, BPF_TAG_SIZE) != 0)
+		link = chain_next(link);
+	return (struct tag *)link;
 }
 
 static struct tag *get_tag(struct progset *set, const uint8_t bytes[BPF_TAG_SIZE])
@@ -131,11 +135,7 @@ static struct tag *get_tag(struct progset *set, const uint8_t bytes[BPF_TAG_SIZE
 	memcpy(tag->tag, bytes, sizeof(tag->tag));
 	for (int i = 0; i < STANDINGS; i++)
 		TAILQ_INIT(&tag->members[i]);
-	if (!tsearch(tag, &set->by_tag, compare_tags)) {
-		free(tag);
-		return NULL;
-	}
-	set->tag_count++;
+	chains_add(&set->by_tag, &tag->link, hash_tag(set, bytes));
 	return tag;
 }
 
@@ -144,8 +144,7 @@ static void drop_tag_if_empty(struct progset *set, struct tag *tag)
 	for (int i = 0; i < STANDINGS; i++)
 		if (!TAILQ_EMPTY(&tag->members[i]))
 			return;
-	tdelete(tag, &set->by_tag, compare_tags);
-	set->tag_count--;
+	chains_remove(&set->by_tag, &tag->link);
 	free(tag);
 }
 
@@ -215,19 +214,18 @@ int prog_file_name(const struct prog *prog, char **ret)
 	}
 }
 
-static int compare_names(const void *a, const void *b)
+static uint64_t hash_name(const struct progset *set, const char *file_name)
 {
-	const struct name *left = a, *right = b;
-
-	return strcmp(left->file_name, right->file_name);
+	return chains_hash(&set->by_name, file_name, strlen(file_name));
 }
 
 static struct name *find_name(const struct progset *set, const char *file_name)
 {
-	struct name key = {.file_name = (char *)file_name};
-	struct name **found = tfind(&key, &set->by_name, compare_names);
+	struct chain_link *link = chains_find(&set->by_name, hash_name(set, file_name));
 
-	return found ? *found : NULL;
+	while (link && strcmp(((struct name *)link)->file_name, file_name) != 0)
+		link = chain_next(link);
+	return (struct name *)link;
 }
 
 /* Takes file_name, also on failure. */
@@ -240,16 +238,13 @@ static struct name *get_name(struct progset *set, char *file_name)
 		return name;
 	}
 	name = calloc(1, sizeof(*name));
-	if (name) {
-		name->file_name = file_name;
-		TAILQ_INIT(&name->slots);
-	}
-	if (!name || !tsearch(name, &set->by_name, compare_names)) {
+	if (!name) {
 		free(file_name);
-		free(name);
 		return NULL;
 	}
-	set->name_count++;
+	name->file_name = file_name;
+	TAILQ_INIT(&name->slots);
+	chains_add(&set->by_name, &name->link, hash_name(set, file_name));
 	return name;
 }
 
@@ -274,8 +269,7 @@ static void leave_name(struct progset *set, struct slot *slot)
 	TAILQ_REMOVE(&name->slots, slot, by_name);
 	if (!TAILQ_EMPTY(&name->slots))
 		return;
-	tdelete(name, &set->by_name, compare_names);
-	set->name_count--;
+	chains_remove(&set->by_name, &name->link);
 	free(name->file_name);
 	free(name);
 }
@@ -306,15 +300,15 @@ static size_t string_bytes(const char *string)
  */
 static size_t bytes_beside_blobs(const struct slot *slot)
 {
-	/* A key and two links, as tsearch() has them. */
-	const size_t tree_node = heap_bytes(3 * sizeof(void *));
 	const struct prog *prog = slot->prog;
-	size_t bytes = heap_bytes(sizeof(*slot)) + tree_node + heap_bytes(sizeof(*prog)) +
+	/* Buckets, of which there are up to two for each that is held. */
+	const size_t bucket = 2 * sizeof(void *);
+	size_t bytes = heap_bytes(sizeof(*slot)) + bucket + heap_bytes(sizeof(*prog)) +
 		       string_bytes(prog->name) + string_bytes(prog->attach_target) +
 		       heap_bytes((prog->func_count + 1) * sizeof(slot->members[0])) +
-		       slot->member_count * (heap_bytes(sizeof(struct tag)) + tree_node) +
+		       slot->member_count * (heap_bytes(sizeof(struct tag)) + bucket) +
 		       heap_bytes(sizeof(*slot->name)) + string_bytes(slot->name->file_name) +
-		       tree_node;
+		       bucket;
 
 	if (prog->func_count)
 		bytes += heap_bytes(prog->func_count * sizeof(prog->funcs[0]));
@@ -342,12 +336,11 @@ int progset_add(struct progset *set, struct prog *prog)
 		r = join_tag(set, slot, prog->funcs[i].tag);
 	if (r == 0)
 		r = join_name(set, slot);
-	if (r == 0 && !tsearch(slot, &set->by_id, compare_ids))
-		r = -ENOMEM;
 	if (r < 0) {
 		free_slot(set, slot);
 		return r;
 	}
+	chains_add(&set->by_id, &slot->link, hash_id(set, slot->id));
 	slot->own_bytes = bytes_beside_blobs(slot);
 	set->loaded_count++;
 	return 0;
@@ -392,13 +385,12 @@ int progset_unload(struct progset *set, uint32_t id, uint64_t mono, uint64_t uni
 	return 0;
 }
 
-int progset_remove(struct progset *set, uint32_t id)
+static void remove_slot(struct chain_link *link, void *arg)
 {
-	struct slot *slot = find_slot(set, id);
+	struct progset *set = arg;
+	struct slot *slot = (struct slot *)link;
 
-	if (!slot)
-		return -ENOENT;
-	tdelete(slot, &set->by_id, compare_ids);
+	chains_remove(&set->by_id, &slot->link);
 	if (slot->retained) {
 		TAILQ_REMOVE(&set->retained, slot, by_age);
 		count_blobs(slot->prog, blob_release);
@@ -408,6 +400,15 @@ int progset_remove(struct progset *set, uint32_t id)
 		set->loaded_count--;
 	}
 	free_slot(set, slot);
+}
+
+int progset_remove(struct progset *set, uint32_t id)
+{
+	struct slot *slot = find_slot(set, id);
+
+	if (!slot)
+		return -ENOENT;
+	remove_slot(&slot->link, set);
 	return 0;
 }
 
@@ -415,8 +416,11 @@ void progset_destroy(struct progset *set)
 {
 	if (!set)
 		return;
-	while (set->by_id)
-		progset_remove(set, (*(struct slot **)set->by_id)->id);
+	if (set->by_id.buckets)
+		chains_visit(&set->by_id, remove_slot, set);
+	chains_deinit(&set->by_id);
+	chains_deinit(&set->by_tag);
+	chains_deinit(&set->by_name);
 	free(set);
 }
 
@@ -442,23 +446,29 @@ size_t progset_retained(const struct progset *set)
 	return set->retained_count;
 }
 
-static void list_slot(const void *node, VISIT which, void *arg)
+static void list_slot(struct chain_link *link, void *arg)
 {
 	struct prog_list *list = arg;
-	const struct slot *slot = *(struct slot *const *)node;
 
-	if (which == postorder || which == leaf)
-		list->progs[list->count++] = prog_ref(slot->prog);
+	list->progs[list->count++] = prog_ref(((struct slot *)link)->prog);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct prog *left = *(struct prog *const *)a, *right = *(struct prog *const *)b;
+
+	return (left->id > right->id) - (left->id < right->id);
 }
 
 int progset_list(const struct progset *set, struct prog_list *ret)
 {
-	size_t count = set->loaded_count + set->retained_count;
-
-	*ret = (struct prog_list){.progs = calloc(MAX(count, (size_t)1), sizeof(ret->progs[0]))};
+	*ret = (struct prog_list){
+		.progs = calloc(MAX(set->by_id.count, (size_t)1), sizeof(ret->progs[0])),
+	};
 	if (!ret->progs)
 		return -ENOMEM;
-	twalk_r(set->by_id, list_slot, ret);
+	chains_visit(&set->by_id, list_slot, ret);
+	qsort(ret->progs, ret->count, sizeof(ret->progs[0]), by_id);
 	return 0;
 }
 
@@ -513,23 +523,41 @@ int progset_of_file_name(const struct progset *set, const char *file_name, struc
 	return 0;
 }
 
-static void list_name(const void *node, VISIT which, void *arg)
-{
-	struct prog_list *list = arg;
-	const struct name *name = *(struct name *const *)node;
+struct name_list {
+	const struct name **names;
+	size_t count;
+};
 
-	if (which == postorder || which == leaf)
-		list->progs[list->count++] = prog_ref(TAILQ_FIRST(&name->slots)->prog);
+static void list_name(struct chain_link *link, void *arg)
+{
+	struct name_list *list = arg;
+
+	list->names[list->count++] = (const struct name *)link;
+}
+
+static int by_file_name(const void *a, const void *b)
+{
+	const struct name *left = *(const struct name *const *)a;
+	const struct name *right = *(const struct name *const *)b;
+
+	return strcmp(left->file_name, right->file_name);
 }
 
 int progset_names(const struct progset *set, struct prog_list *ret)
 {
-	*ret = (struct prog_list){
-		.progs = calloc(MAX(set->name_count, (size_t)1), sizeof(ret->progs[0])),
-	};
-	if (!ret->progs)
+	size_t count = MAX(set->by_name.count, (size_t)1);
+	_cleanup_free_ const struct name **names = calloc(count, sizeof(names[0]));
+	struct name_list list = {.names = names};
+
+	*ret = (struct prog_list){.progs = calloc(count, sizeof(ret->progs[0]))};
+	if (!ret->progs || !names) {
+		prog_list_deinit(ret);
 		return -ENOMEM;
-	twalk_r(set->by_name, list_name, ret);
+	}
+	chains_visit(&set->by_name, list_name, &list);
+	qsort(names, list.count, sizeof(names[0]), by_file_name);
+	for (size_t i = 0; i < list.count; i++)
+		ret->progs[ret->count++] = prog_ref(TAILQ_FIRST(&names[i]->slots)->prog);
 	return 0;
 }
 
@@ -538,22 +566,26 @@ struct tag_list {
 	size_t count;
 };
 
-static void list_tag(const void *node, VISIT which, void *arg)
+static void list_tag(struct chain_link *link, void *arg)
 {
 	struct tag_list *list = arg;
-	const struct tag *tag = *(struct tag *const *)node;
 
-	if (which == postorder || which == leaf)
-		memcpy(list->tags[list->count++], tag->tag, BPF_TAG_SIZE);
+	memcpy(list->tags[list->count++], ((const struct tag *)link)->tag, BPF_TAG_SIZE);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	return memcmp(a, b, BPF_TAG_SIZE);
 }
 
 int progset_tags(const struct progset *set, uint8_t (**ret)[BPF_TAG_SIZE], size_t *ret_count)
 {
-	struct tag_list list = {.tags = calloc(MAX(set->tag_count, (size_t)1), BPF_TAG_SIZE)};
+	struct tag_list list = {.tags = calloc(MAX(set->by_tag.count, (size_t)1), BPF_TAG_SIZE)};
 
 	if (!list.tags)
 		return -ENOMEM;
-	twalk_r(set->by_tag, list_tag, &list);
+	chains_visit(&set->by_tag, list_tag, &list);
+	qsort(list.tags, list.count, BPF_TAG_SIZE, by_bytes);
 	*ret = list.tags;
 	*ret_count = list.count;
 	return 0;

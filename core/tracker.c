@@ -20,6 +20,7 @@
 #include "core/tracker_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/perf_event.h>
 #include <poll.h>
@@ -159,10 +160,10 @@ static void read_comm(void *arg, uint32_t pid, char ret[16])
 	}
 	ret[0] = '\0';
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", pid);
-	_cleanup_file_ FILE *file = fopen(path, "re");
-	size_t len = file ? fread(comm, 1, sizeof(comm) - 1, file) : 0;
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd >= 0 ? read(fd, comm, sizeof(comm) - 1) : 0;
 
-	if (!len)
+	if (len <= 0)
 		return;
 	comm[len] = '\0';
 	if (comm[len - 1] == '\n')
@@ -253,8 +254,11 @@ static void drain_uevents(struct tracker *tracker)
 		tracker->uevents_source.error = r;
 }
 
-/* With the lock held. */
-static void catch_up(struct tracker *tracker)
+/*
+ * With the lock held. Uevents are left out by the readers of rings, which are woken by a record: an
+ * empty socket costs as much as the record, and the reader of the socket is woken by itself.
+ */
+static void catch_up(struct tracker *tracker, bool uevents)
 {
 	struct differences found = {};
 
@@ -262,7 +266,7 @@ static void catch_up(struct tracker *tracker)
 	for (int round = 0; round < MAX_ROUNDS; round++) {
 		uint64_t now = monotonic_now();
 
-		if (tracker->uevents >= 0)
+		if (uevents && tracker->uevents >= 0)
 			drain_uevents(tracker);
 		if (tracker->rings && rings_pending(tracker->rings))
 			drain_rings(tracker);
@@ -305,7 +309,7 @@ static void spin_for_lock(pthread_mutex_t *lock)
 	pthread_mutex_lock(lock);
 }
 
-void tracker_sync(struct tracker *tracker)
+static void sync_with(struct tracker *tracker, bool uevents)
 {
 	struct eventlog_span before, after;
 
@@ -313,7 +317,7 @@ void tracker_sync(struct tracker *tracker)
 		spin_for_lock(&tracker->lock);
 		pthread_mutex_t *lock CLEANUP(unlock_cleanup) = &tracker->lock;
 		eventlog_span(tracker->state.events, &before);
-		catch_up(tracker);
+		catch_up(tracker, uevents);
 		eventlog_span(tracker->state.events, &after);
 		if (after.end != before.end || monotonic_now() >= tracker->next_expiry)
 			arm_expiry(tracker, kstate_expire(&tracker->state, monotonic_now(),
@@ -322,6 +326,11 @@ void tracker_sync(struct tracker *tracker)
 	}
 	if (after.end != before.end && tracker->options.events_grew)
 		tracker->options.events_grew(tracker->options.arg);
+}
+
+void tracker_sync(struct tracker *tracker)
+{
+	sync_with(tracker, true);
 }
 
 /* Waits, up to timeout_ms if it is not -1, until fd or other is readable; false: time to stop. */
@@ -337,7 +346,7 @@ static bool wait_for(const struct tracker *tracker, int fd, int other, int timeo
 
 static void follow(void *arg)
 {
-	tracker_sync(arg);
+	sync_with(arg, false);
 }
 
 /*

@@ -25,6 +25,8 @@
 #define WANTED_FILES 65536
 /* Symbols, their names and the text of ksyms. */
 #define BASELINE_BYTES ((size_t)20 << 20)
+/* Of what is retained: more than that, if more is asked for, comes in small pages. */
+#define RETAINED_BYTES ((size_t)256 << 20)
 
 /* What there is while the tree is served, in the order in which it is made. */
 struct instance {
@@ -221,7 +223,7 @@ int daemon_serve(const struct options *options)
 	struct instance instance = {.handover = {.socket = -1, .device = -1, .region = -1}};
 	_cleanup_text_ struct text error = {};
 
-	heap_use_huge_pages(BASELINE_BYTES);
+	heap_use_huge_pages(BASELINE_BYTES + MIN(options->retain_bytes, RETAINED_BYTES));
 	pthread_mutex_init(&instance.wake_lock, NULL);
 	/* By its fd it is started under another name. */
 	prctl(PR_SET_NAME, "ksymfs");
