@@ -29,7 +29,9 @@ struct pin {
 	atomic_uint refs;
 	struct held_files *files;
 	const struct root_policy *policy;
-	pid_t pid;
+	const struct pidns *ns;
+	pid_t pid; /* in ns, as all numbers that are read there */
+	pid_t own_pid;
 	uint64_t start_ticks;
 	uint64_t started_unix;
 	uint64_t pinned_unix;
@@ -73,14 +75,22 @@ static bool pidfd_says_alive(int pidfd)
 
 static int step_open(struct pin *pin)
 {
-	char path[sizeof("/proc/") + 3 * sizeof(pid_t)];
+	char name[3 * sizeof(pid_t)];
+	pid_t number;
+	int r = pidns_own_pid(pin->ns, pin->pid, &pin->own_pid);
 
-	pin->pidfd = syscall(SYS_pidfd_open, pin->pid, 0);
+	if (r < 0)
+		return r;
+	pin->pidfd = syscall(SYS_pidfd_open, pin->own_pid, 0);
 	if (pin->pidfd < 0)
 		/* Of a thread that leads no process, or that is being reaped. */
 		return errno == ENOENT || errno == EINVAL ? -ESRCH : -errno;
-	snprintf(path, sizeof(path), "/proc/%d", pin->pid);
-	pin->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* Before it was held it could have become another's. */
+	r = pidns_number(pin->ns, pin->own_pid, &number);
+	if (r < 0 || number != pin->pid)
+		return r < 0 ? r : -ESRCH;
+	snprintf(name, sizeof(name), "%d", pin->pid);
+	pin->proc_fd = openat(pidns_proc_fd(pin->ns), name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (pin->proc_fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	/* Still alive: then nobody else can have been behind that name. */
@@ -114,13 +124,12 @@ static int open_other_thread(const struct pin *pin, int *ret_fd)
 		return -ESRCH;
 	take_fd(&task_fd);
 	for (struct dirent *entry; (entry = readdir(task));) {
-		char path[sizeof("/proc/") + sizeof(entry->d_name)];
 		char byte;
 
 		if (entry->d_name[0] == '.' || strtol(entry->d_name, NULL, 10) == pin->pid)
 			continue;
-		snprintf(path, sizeof(path), "/proc/%s", entry->d_name);
-		_cleanup_fd_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		_cleanup_fd_ int fd = openat(pidns_proc_fd(pin->ns), entry->d_name,
+					     O_PATH | O_DIRECTORY | O_CLOEXEC);
 		_cleanup_fd_ int maps_fd = fd >= 0 ? openat(fd, "maps", O_RDONLY | O_CLOEXEC) : -1;
 
 		/* Still a thread of this process: then that directory is that thread's. */
@@ -376,8 +385,8 @@ static int (*const steps[])(struct pin *pin) = {
 	step_open, step_identity, step_root, step_maps, step_exe, step_texts,
 };
 
-static int pin_create(pid_t pid, struct held_files *files, const struct root_policy *policy,
-		      struct pin **ret)
+static int pin_create(const struct pidns *ns, pid_t pid, struct held_files *files,
+		      const struct root_policy *policy, struct pin **ret)
 {
 	if (pid <= 0)
 		return -EINVAL;
@@ -387,6 +396,7 @@ static int pin_create(pid_t pid, struct held_files *files, const struct root_pol
 		return -ENOMEM;
 	atomic_init(&pin->refs, 1);
 	pthread_mutex_init(&pin->lock, NULL);
+	pin->ns = ns;
 	pin->pid = pid;
 	pin->files = files;
 	pin->policy = policy;
@@ -397,11 +407,11 @@ static int pin_create(pid_t pid, struct held_files *files, const struct root_pol
 	return 0;
 }
 
-int pin_open(pid_t pid, struct held_files *files, const struct root_policy *policy,
-	     struct pin **ret)
+int pin_open(const struct pidns *ns, pid_t pid, struct held_files *files,
+	     const struct root_policy *policy, struct pin **ret)
 {
 	_cleanup_pin_ struct pin *pin = NULL;
-	int r = pin_create(pid, files, policy, &pin);
+	int r = pin_create(ns, pid, files, policy, &pin);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(steps); i++)
 		r = steps[i](pin);
@@ -463,6 +473,11 @@ bool pin_is_released(struct pin *pin)
 pid_t pin_pid(const struct pin *pin)
 {
 	return pin->pid;
+}
+
+pid_t pin_own_pid(const struct pin *pin)
+{
+	return pin->own_pid;
 }
 
 uint64_t pin_start_ticks(const struct pin *pin)

@@ -22,6 +22,7 @@
 #include <sys/types.h>
 
 #include "core/heldfile.h"
+#include "core/pidns.h"
 #include "core/root.h"
 #include "core/snapshot.h"
 
@@ -40,12 +41,12 @@ enum pin_text {
 const char *pin_text_name(enum pin_text text);
 
 /*
- * Holds the process pid. -ESRCH if there is none, or none with a memory map: kernel threads and
- * zombies. -EINVAL for what is no pid, -EMFILE, -ENFILE, -ENOMEM. `files` and `policy` outlive the
- * pin.
+ * Holds the process that has the number pid in ns. -ESRCH if there is none, or none with a memory
+ * map: kernel threads and zombies. -EINVAL for what is no pid, -EMFILE, -ENFILE, -ENOMEM. `ns`,
+ * `files` and `policy` outlive the pin.
  */
-int pin_open(pid_t pid, struct held_files *files, const struct root_policy *policy,
-	     struct pin **ret);
+int pin_open(const struct pidns *ns, pid_t pid, struct held_files *files,
+	     const struct root_policy *policy, struct pin **ret);
 struct pin *pin_ref(struct pin *pin);
 void pin_unref(struct pin *pin); /* NULL is fine */
 DEFINE_CLEANUP(pin, struct pin *, pin_unref)
@@ -56,6 +57,8 @@ void pin_release(struct pin *pin);
 bool pin_is_released(struct pin *pin);
 
 pid_t pin_pid(const struct pin *pin);
+/* Its number in our own pid namespace, which records have. */
+pid_t pin_own_pid(const struct pin *pin);
 /* Field starttime of /proc/PID/stat: with the pid, what nobody else has. */
 uint64_t pin_start_ticks(const struct pin *pin);
 /* CLOCK_REALTIME ns. */

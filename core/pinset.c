@@ -181,7 +181,7 @@ int pinset_pin(struct pinset *set, pid_t pid, bool by_record)
 
 	if (r < 0)
 		return r;
-	r = pin_open(pid, set->files, set->options.policy, &pin);
+	r = pin_open(set->options.ns, pid, set->files, set->options.policy, &pin);
 	if (r < 0)
 		return r;
 	r = insert(set, pin, name);

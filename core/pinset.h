@@ -26,6 +26,7 @@
 struct pinset;
 
 struct pinset_options {
+	const struct pidns *ns; /* whose pids names have; others are not pinned */
 	const struct pin_rule *rules;
 	size_t rule_count;
 	unsigned int max;	 /* pins, alive and exited */

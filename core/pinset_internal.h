@@ -72,8 +72,8 @@ void pinwatch_forget(struct pinset *set, struct pin *pin);
 /* Without it: */
 void pinset_tell(struct pinset *set);
 /*
- * Pins pid. Whoever calls tells after. by_record: he also takes the records that come from here
- * on, and nothing but them.
+ * Pins who has the number pid in options.ns. Whoever calls tells after. by_record: he also takes
+ * the records that come from here on, and nothing but them.
  */
 int pinset_pin(struct pinset *set, pid_t pid, bool by_record);
 int pinwatch_start(struct pinset *set);

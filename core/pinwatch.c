@@ -42,13 +42,13 @@ int pinwatch_follow(struct pinset *set, struct pin *pin)
 
 	if (epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, pin_pidfd(pin), &event) < 0)
 		return -errno;
-	atomic_fetch_add(&set->filter[filter_index(pin_pid(pin))], 1);
+	atomic_fetch_add(&set->filter[filter_index(pin_own_pid(pin))], 1);
 	return 0;
 }
 
 void pinwatch_forget(struct pinset *set, struct pin *pin)
 {
-	atomic_fetch_sub(&set->filter[filter_index(pin_pid(pin))], 1);
+	atomic_fetch_sub(&set->filter[filter_index(pin_own_pid(pin))], 1);
 	epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, pin_pidfd(pin), NULL);
 }
 
@@ -222,11 +222,16 @@ static void count(struct pinset *set, uint64_t *figure)
 
 static void discover(struct pinset *set, pid_t pid, const char *comm)
 {
+	pid_t number;
+
+	/* One of another namespace, or that has gone before it could be told. */
+	if (!set->options.rule_count || pidns_number(set->options.ns, pid, &number) < 0)
+		return;
 	for (size_t i = 0; i < set->options.rule_count; i++) {
 		if (!rule_matches(&set->options.rules[i], pid, comm))
 			continue;
 		count(set, &set->stats.matched);
-		if (pinset_pin(set, pid, true) == -ESRCH)
+		if (pinset_pin(set, number, true) == -ESRCH)
 			count(set, &set->stats.missed);
 		return;
 	}
@@ -243,7 +248,7 @@ static bool mark(struct pinset *set, pid_t pid, unsigned int look)
 	for (size_t i = 0; i < set->count; i++) {
 		struct pinset_slot *slot = &set->slots[i];
 
-		if (pin_pid(slot->pin) != pid)
+		if (pin_own_pid(slot->pin) != pid)
 			continue;
 		/* Not when it is somebody else's pid by now. */
 		pinset_note_exit(set, slot);

@@ -15,6 +15,7 @@
 
 #include "core/carry.h"
 #include "core/heap.h"
+#include "core/pidns.h"
 #include "core/tracker.h"
 #include "fs/handover.h"
 #include "fs/session.h"
@@ -32,6 +33,7 @@
 struct instance {
 	struct handover handover;
 	dev_t dev;
+	struct pidns *pidns;
 	struct tracker *tracker;
 	struct session *session;
 	/* Keeps the session for whoever wakes its readers: an outer lock. */
@@ -127,6 +129,33 @@ static void on_init(void *arg, const void *init, size_t len)
 	handover_init(&instance->handover, init, len);
 }
 
+/* The process that --pidns names may be gone by the time that we take another daemon's place. */
+static int open_pidns(struct instance *instance, const struct options *options, struct text *error)
+{
+	struct handover *handover = &instance->handover;
+	int ns_fd = handover_take(handover, HANDOVER_KEY_PIDNS);
+	int proc_fd = handover_take(handover, HANDOVER_KEY_PIDNS_PROC);
+	int r;
+
+	if (ns_fd >= 0 && proc_fd >= 0) {
+		r = pidns_reopen(ns_fd, proc_fd, &instance->pidns);
+	} else {
+		fd_cleanup(&ns_fd);
+		fd_cleanup(&proc_fd);
+		r = pidns_open(options->pidns, &instance->pidns);
+	}
+	if (r < 0) {
+		text_printf(error, "cannot show the pid namespace of process %d: %s",
+			    options->pidns, strerror(-r));
+		return r;
+	}
+	if (pidns_fd(instance->pidns) >= 0) {
+		handover_keep(handover, HANDOVER_KEY_PIDNS, pidns_fd(instance->pidns));
+		handover_keep(handover, HANDOVER_KEY_PIDNS_PROC, pidns_proc_fd(instance->pidns));
+	}
+	return 0;
+}
+
 static int create(struct instance *instance, const struct options *options, struct text *error)
 {
 	const struct tracker_options tracker_options = {
@@ -144,8 +173,11 @@ static int create(struct instance *instance, const struct options *options, stru
 		.init = instance->handover.hello.init,
 		.init_len = instance->handover.hello.init_len,
 	};
-	int r = tracker_create(&tracker_options, &instance->tracker);
+	int r = open_pidns(instance, options, error);
 
+	if (r < 0)
+		return r;
+	r = tracker_create(&tracker_options, &instance->tracker);
 	if (r < 0) {
 		text_printf(error, "cannot read the kernel's symbols and programs: %s",
 			    strerror(-r));
@@ -158,6 +190,7 @@ static int create(struct instance *instance, const struct options *options, stru
 		.options = options,
 		.tracker = instance->tracker,
 		.session = instance->session,
+		.pidns = instance->pidns,
 		.own_dev = &instance->dev,
 		.handover = &instance->handover,
 		.views = instance->views,
@@ -176,6 +209,7 @@ static void destroy(struct instance *instance)
 	views_destroy(instance->views, instance->view_count);
 	session_destroy(instance->session);
 	tracker_destroy(instance->tracker);
+	pidns_close(instance->pidns);
 	handover_deinit(&instance->handover);
 	pthread_mutex_destroy(&instance->wake_lock);
 }

@@ -27,6 +27,12 @@ enum handover_op {
 	HANDOVER_DROP,	/* close the fd of that key */
 };
 
+/* Keys of fds that are kept. */
+enum handover_key {
+	HANDOVER_KEY_PIDNS = 1, /* what --pidns named, whoever has that pid by then */
+	HANDOVER_KEY_PIDNS_PROC,
+};
+
 #define HANDOVER_CAUSE	  64
 #define HANDOVER_INIT_MAX 256
 

@@ -14,7 +14,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -30,6 +30,7 @@
 struct pins_view {
 	const struct options *options;
 	struct tracker *tracker;
+	const struct pidns *pidns;
 	const dev_t *own_dev;
 	struct root_policy policy;
 	struct pinset *set;
@@ -171,10 +172,12 @@ static bool is_mkdir(const struct view_caller *caller)
  * To him who is about to pin the process that has this pid now, the pin of the one that had it is
  * not in the way: it is renamed when the other is made.
  */
-static bool makes_way(const struct place *place, const struct view_caller *caller)
+static bool makes_way(const struct pins_view *view, const struct place *place,
+		      const struct view_caller *caller)
 {
 	return place->kind == PLACE_PIN && !strchr(place->name, '@') && caller->pid &&
-	       !pin_is_alive(place->pin) && kill(pin_pid(place->pin), 0) == 0 && is_mkdir(caller);
+	       !pin_is_alive(place->pin) &&
+	       faccessat(pidns_proc_fd(view->pidns), place->name, F_OK, 0) == 0 && is_mkdir(caller);
 }
 
 static int lookup_usdt(const struct pins_view *view, const struct place *place,
@@ -196,7 +199,7 @@ static int lookup(void *data, const struct view_path *path, const struct view_ca
 
 	if (r < 0)
 		return r;
-	if (makes_way(&place, caller))
+	if (makes_way(view, &place, caller))
 		return -ENOENT;
 	switch (place.kind) {
 	case PLACE_TOP:
@@ -537,6 +540,7 @@ int view_pins_create(const struct view_context *context, struct view *ret)
 		return -ENOMEM;
 	view->options = options;
 	view->tracker = context->tracker;
+	view->pidns = context->pidns;
 	view->own_dev = context->own_dev;
 	view->policy = (struct root_policy){options->pin_cross, options->pin_cross_count};
 	int r = usdt_create(&view->usdt);
@@ -546,6 +550,7 @@ int view_pins_create(const struct view_context *context, struct view *ret)
 	if (r < 0)
 		return r;
 	const struct pinset_options set_options = {
+		.ns = context->pidns,
 		.rules = options->pins,
 		.rule_count = options->pin_count,
 		.max = options->pin_max,

@@ -7,8 +7,9 @@
  *	PID/...		usdt_files.h
  *
  * Listing it is listing /proc: no process is looked into before somebody asks for it. All pids are
- * those of one /proc, which is looked into by an fd. Whoever could not look at a process there
- *finds none here (core/creds.h): modes cannot say that, so nothing here has a mode of its own.
+ * those of one /proc, that of the pid namespace that is shown, which is looked into by an fd.
+ *Whoever could not look at a process there finds none here (core/creds.h): modes cannot say that,
+ *so nothing here has a mode of its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #include "core/creds.h"
+#include "core/pidns.h"
 #include "core/procfile.h"
 #include "core/usdt.h"
 #include "fs/usdt_files.h"
@@ -24,8 +26,9 @@
 
 struct usdt_view {
 	struct usdt *usdt;
-	int proc_fd;	 /* whose pids these are */
-	int own_proc_fd; /* where callers are looked up */
+	const struct pidns *pidns; /* whose pids these are */
+	int proc_fd;		   /* its /proc */
+	int own_proc_fd;	   /* where callers are looked up */
 	const dev_t *own_dev;
 };
 
@@ -72,12 +75,17 @@ static int find_place(const struct view_path *path, struct place *ret)
 	return 0;
 }
 
-/* The process that asks, by its number in our /proc. -ENOENT: it has none there. */
+/* The process that asks, by the number that it has here. -ENOENT: it has none. */
 static int find_caller(const struct usdt_view *view, const struct view_caller *caller, pid_t *ret)
 {
+	pid_t own_pid;
+
 	if (!caller->pid)
 		return -ENOENT;
-	int r = task_process(view->proc_fd, caller->pid, ret);
+	int r = task_process(view->own_proc_fd, caller->pid, &own_pid);
+
+	if (r == 0)
+		r = pidns_number(view->pidns, own_pid, ret);
 
 	return r == -ESRCH ? -ENOENT : r;
 }
@@ -86,7 +94,7 @@ static int find_caller(const struct usdt_view *view, const struct view_caller *c
 struct asker {
 	const struct usdt_view *view;
 	bool may_all;
-	pid_t self; /* 0: not in our /proc */
+	pid_t self; /* 0: not here */
 	bool is_known;
 	struct creds creds;
 };
@@ -385,8 +393,6 @@ static void destroy(void *data)
 	struct usdt_view *view = data;
 
 	usdt_destroy(view->usdt);
-	close(view->proc_fd);
-	close(view->own_proc_fd);
 	free(view);
 }
 
@@ -405,20 +411,19 @@ int view_usdt_create(const struct view_context *context, struct view *ret)
 		.destroy = destroy,
 	};
 	_cleanup_free_ struct usdt_view *view = malloc(sizeof(*view));
-	_cleanup_fd_ int own_proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_fd_ int proc_fd = fcntl(own_proc_fd, F_DUPFD_CLOEXEC, 3);
 
 	if (!view)
 		return -ENOMEM;
-	if (proc_fd < 0)
-		return -errno;
-	*view = (struct usdt_view){.own_dev = context->own_dev};
+	*view = (struct usdt_view){
+		.pidns = context->pidns,
+		.proc_fd = pidns_proc_fd(context->pidns),
+		.own_proc_fd = pidns_own_proc_fd(context->pidns),
+		.own_dev = context->own_dev,
+	};
 	int r = usdt_create(&view->usdt);
 
 	if (r < 0)
 		return r;
-	view->proc_fd = take_fd(&proc_fd);
-	view->own_proc_fd = take_fd(&own_proc_fd);
 	*ret = (struct view){&ops, take_ptr(view)};
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 struct handover;
 struct options;
+struct pidns;
 struct session;
 struct tracker;
 
@@ -21,6 +22,7 @@ struct view_context {
 	const struct options *options;
 	struct tracker *tracker;
 	struct session *session;
+	const struct pidns *pidns; /* whose pids usdt/ and pins/ have */
 	/* The device of the mount; 0 until it is mounted, which is before anybody asks. */
 	const dev_t *own_dev;
 	/* What a supervisor has handed over, and where to give what it is to keep. */

@@ -9,6 +9,7 @@
 
 #include "tests/live/pins.h"
 
+static struct pidns *pidns;
 static const struct root_policy policy;
 static const dev_t no_dev;
 
@@ -36,7 +37,7 @@ static void pin_and_end(struct held_files *files, size_t steps_before, bool reap
 {
 	pid_t pid = start_child();
 	struct pin *pin;
-	int r = pin_create(pid, files, &policy, &pin);
+	int r = pin_create(pidns, pid, files, &policy, &pin);
 
 	for (size_t i = 0; i < steps_before && r == 0; i++)
 		r = steps[i](pin);
@@ -104,7 +105,7 @@ static void test_ends_anywhere(void **state)
 			kill(pid, SIGKILL);
 			_exit(0);
 		}
-		int r = pin_open(pid, files, &policy, &pin);
+		int r = pin_open(pidns, pid, files, &policy, &pin);
 
 		if (r != -ESRCH)
 			assert_int_equal(r, 0);
@@ -161,7 +162,7 @@ static void test_main_thread_gone(void **state)
 		assert_int_equal(pid_stat_read(fd, &stat), 0);
 		thread_state = stat.state;
 	}
-	assert_int_equal(pin_open(pid, files, &policy, &pin), 0);
+	assert_int_equal(pin_open(pidns, pid, files, &policy, &pin), 0);
 	assert_true(pin_is_alive(pin));
 	assert_true(pin->mapping_count > 0);
 	assert_non_null(pin->mappings[0].file);
@@ -187,7 +188,7 @@ static void test_files_are_shared(void **state)
 	assert_int_equal(held_files_create(1000, &no_dev, &files), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(pins); i++) {
 		pids[i] = start_child();
-		assert_int_equal(pin_open(pids[i], files, &policy, &pins[i]), 0);
+		assert_int_equal(pin_open(pidns, pids[i], files, &policy, &pins[i]), 0);
 		if (i)
 			assert_int_equal(held_files_count(files), count);
 		count = held_files_count(files);
@@ -204,7 +205,7 @@ static void test_files_are_shared(void **state)
 	/* And no more of them than may be. */
 	assert_int_equal(held_files_create(1, &no_dev, &files), 0);
 	pids[0] = start_child();
-	assert_int_equal(pin_open(pids[0], files, &policy, &pins[0]), 0);
+	assert_int_equal(pin_open(pidns, pids[0], files, &policy, &pins[0]), 0);
 	assert_int_equal(held_files_count(files), 1);
 	pin_unref(pins[0]);
 	kill_and_wait(pids[0]);
@@ -220,5 +221,10 @@ int main(void)
 		cmocka_unit_test(test_files_are_shared),
 	};
 
-	return live_run_bare(tests);
+	if (pidns_open(0, &pidns) < 0)
+		return 1;
+	int failed = live_run_bare(tests);
+
+	pidns_close(pidns);
+	return failed;
 }
