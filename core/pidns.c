@@ -25,7 +25,7 @@
 struct pidns {
 	int own_proc_fd;
 	int ns_fd, proc_fd; /* -1: it is our own */
-	dev_t dev; /* of the namespace's own file, with ino its identity */
+	dev_t dev;	    /* of the namespace's own file, with ino its identity */
 	ino_t ino;
 };
 

@@ -24,8 +24,8 @@ struct pidns;
  */
 int pidns_open(pid_t pid, struct pidns **ret);
 /*
- * The same from the fds that another process had of it, which are the namespace's from here on, also
- * on failure: by then nobody may be left who is in it.
+ * The same from the fds that another process had of it, which are the namespace's from here on,
+ * also on failure: by then nobody may be left who is in it.
  */
 int pidns_reopen(int ns_fd, int proc_fd, struct pidns **ret);
 void pidns_close(struct pidns *ns); /* NULL is fine */

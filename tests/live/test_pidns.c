@@ -187,6 +187,26 @@ static void a_namespace_that_is_gone_is_empty(void **state)
 	assert_int_equal(errno, ESRCH);
 }
 
+/* The next daemon has the namespace from the last one, though nobody is left to name it by. */
+static void it_goes_on_past_a_crash(void **state)
+{
+	struct container *container = container_start(CONTAINER_PIVOT);
+	_cleanup_ksymfs_ struct ksymfs *fs = start(container, NULL);
+	struct stat st;
+
+	for (int turn = 0; turn < 2; turn++) {
+		_cleanup_free_ char *pid = ksymfs_value(fs, "pid", "status");
+
+		kill(atoi(pid), SIGKILL);
+		_cleanup_free_ char *next = ksymfs_value(fs, "pid", "status");
+		assert_string_not_equal(pid, next);
+		assert_int_equal(ksymfs_stat(fs, &st, "usdt/1"), turn ? -ENOENT : 0);
+		assert_int_equal(ksymfs_stat(fs, &st, "usdt/self"), -ENOENT);
+		if (turn == 0)
+			container_stop(container);
+	}
+}
+
 static void no_such_process_is_said(void **state)
 {
 	assert_int_equal(run("mkdir -p /tmp/ksymfs-pidns && "
@@ -229,6 +249,7 @@ int main(void)
 		cmocka_unit_test(pins_have_its_numbers),
 		cmocka_unit_test(rules_pin_its_processes_alone),
 		cmocka_unit_test(a_namespace_that_is_gone_is_empty),
+		cmocka_unit_test(it_goes_on_past_a_crash),
 		cmocka_unit_test(no_such_process_is_said),
 		cmocka_unit_test(strangers_to_the_daemon_see_neither_self_nor_addresses),
 	};
