@@ -13,6 +13,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/carry.h"
+
 #include "core/layout.h"
 
 #define KALLSYMS "/proc/kallsyms"
@@ -270,9 +272,18 @@ int tracker_baseline(struct tracker *tracker)
 	int r = read_baseline(&baseline);
 
 	if (r == 0) {
+		bool inherited = carry_is_inherited();
+
 		tracker_read_module_bounds(tracker);
 		tracker_measure_modules(tracker);
-		tracker_walk_programs(tracker, false, &found);
+		if (inherited)
+			kstate_restore_symbols(&tracker->state);
+		/* What another process did not know any more of is news. */
+		tracker_walk_programs(tracker, inherited, &found);
+		if (inherited)
+			kstate_log(&tracker->state, monotonic_now(),
+				   "resync added=%zu removed=%zu changed=%zu", found.added,
+				   found.removed, found.changed);
 		for (size_t i = 0; i < baseline.aside.count; i++)
 			found_unclaimed(tracker, &baseline.aside.symbols[i], baseline.seen);
 		for (int part = 0; part < KSTATE_PARTS; part++)

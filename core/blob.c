@@ -2,6 +2,8 @@
 /*
  * A pool of blobs: a hash table of chains, under one mutex. See blob.h.
  *
+ * Blobs outlive the process (carry.h); what refers to them says which are still needed.
+ *
  * Dropping a reference that may be the last one also takes the mutex, so that a blob found in the
  * table is never one that is on its way out.
  */
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "core/carry.h"
 #include "core/heap.h"
 
 #define FIRST_BUCKETS 256
@@ -108,6 +111,24 @@ static void maybe_grow(struct blob_pool *pool)
 	free(old);
 }
 
+/* Under the lock: the first reference of an entry whose bytes are there. */
+static void insert_entry(struct blob_pool *pool, struct entry *entry, size_t len, uint64_t hash)
+{
+	maybe_grow(pool);
+	struct entry **at = bucket(pool, hash);
+
+	*entry = (struct entry){
+		.blob = {.data = len ? entry->bytes : NULL, .len = len},
+		.pool = pool,
+		.next = *at,
+		.hash = hash,
+		.refs = 1,
+	};
+	*at = entry;
+	pool->count++;
+	pool->bytes += len;
+}
+
 int blob_intern(struct blob_pool *pool, const void *data, size_t len, struct blob **ret)
 {
 	uint64_t hash = XXH3_64bits(data, len);
@@ -123,25 +144,42 @@ int blob_intern(struct blob_pool *pool, const void *data, size_t len, struct blo
 	}
 	if (len > SIZE_MAX - sizeof(struct entry))
 		return -ENOMEM;
-	struct entry *entry = malloc(sizeof(*entry) + len);
+	struct entry *entry = carry_alloc(sizeof(*entry) + len);
 
 	if (!entry)
 		return -ENOMEM;
-	maybe_grow(pool);
-	struct entry **at = bucket(pool, hash);
-
-	*entry = (struct entry){
-		.blob = {.data = len ? entry->bytes : NULL, .len = len},
-		.pool = pool,
-		.next = *at,
-		.hash = hash,
-		.refs = 1,
-	};
 	if (len)
 		memcpy(entry->bytes, data, len);
-	*at = entry;
-	pool->count++;
-	pool->bytes += len;
+	insert_entry(pool, entry, len, hash);
+	carry_publish(entry, CARRY_BLOB);
+	*ret = &entry->blob;
+	return 0;
+}
+
+uint64_t blob_keep(const struct blob *blob)
+{
+	return carry_ref(blob);
+}
+
+int blob_restore(struct blob_pool *pool, uint64_t kept, struct blob **ret)
+{
+	size_t room;
+	struct entry *entry = carry_at(kept, CARRY_BLOB, &room);
+
+	if (!entry || room < sizeof(*entry) || entry->blob.len > room - sizeof(*entry))
+		return -ENOENT;
+	size_t len = entry->blob.len;
+	uint64_t hash = XXH3_64bits(entry->bytes, len);
+	LOCKED(&pool->lock);
+
+	for (struct entry *other = *bucket(pool, hash); other; other = other->next) {
+		if (other == entry) {
+			entry->refs++;
+			*ret = &entry->blob;
+			return 0;
+		}
+	}
+	insert_entry(pool, entry, len, hash);
 	*ret = &entry->blob;
 	return 0;
 }
@@ -182,7 +220,7 @@ void blob_unref(struct blob *blob)
 
 	pthread_mutex_unlock(&pool->lock);
 	if (gone)
-		free(entry);
+		carry_free(entry);
 	if (last)
 		pool_free(pool);
 }

@@ -33,6 +33,11 @@ struct blob *blob_ref(struct blob *blob);
 void blob_unref(struct blob *blob); /* NULL is fine */
 DEFINE_CLEANUP(blob, struct blob *, blob_unref)
 
+/* For a process that takes over (carry.h): what blob_restore() finds it by; 0 without a region. */
+uint64_t blob_keep(const struct blob *blob);
+/* A blob that another process kept: a reference. -ENOENT: it is not there, or makes no sense. */
+int blob_restore(struct blob_pool *pool, uint64_t kept, struct blob **ret);
+
 /* Counts a blob among the retained ones, or no longer; calls nest. */
 void blob_retain(struct blob *blob);
 void blob_release(struct blob *blob);

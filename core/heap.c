@@ -13,10 +13,10 @@
 #define GROWING_STEP ((size_t)256 << 10)
 
 /*
- * glibc asks for memory by sbrk(), and for M_TOP_PAD more than it needs: that is what huge pages are
- * asked for. What lies ahead of the first of them stays allocated, and untouched, or it would be
- * used up first. Up to its end nothing may have been touched of what comes after: the kernel makes
- * a huge page only where there is no small one.
+ * glibc asks for memory by sbrk(), and for M_TOP_PAD more than it needs: that is what huge pages
+ * are asked for. What lies ahead of the first of them stays allocated, and untouched, or it would
+ * be used up first. Up to its end nothing may have been touched of what comes after: the kernel
+ * makes a huge page only where there is no small one.
  */
 void heap_use_huge_pages(size_t bytes)
 {

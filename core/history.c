@@ -8,6 +8,8 @@
  * until when it and those before it lasted, so that a question about the distant past does not walk
  * the thousands of programs that one address has had.
  *
+ * Entries outlive the process (carry.h): whoever takes over puts them in again.
+ *
  * All entries also stand in a list by the time of their removal, for expiry. Removals come nearly
  * in order: most are put at its end at once.
  */
@@ -16,6 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/carry.h"
 #include "core/heap.h"
 
 struct entry {
@@ -53,17 +56,6 @@ struct history {
 	uint32_t random;
 };
 
-int history_create(struct history **ret)
-{
-	struct history *history = calloc(1, sizeof(*history));
-
-	if (!history)
-		return -ENOMEM;
-	history->random = 1;
-	*ret = history;
-	return 0;
-}
-
 static void destroy_sites(struct site *site)
 {
 	while (site) {
@@ -82,7 +74,7 @@ void history_destroy(struct history *history)
 		return;
 	for (struct entry *later, *entry = history->oldest; entry; entry = later) {
 		later = entry->later;
-		free(entry);
+		carry_free(entry);
 	}
 	destroy_sites(history->root);
 	free(history);
@@ -349,7 +341,7 @@ static int new_entry(const struct symbol *symbol, uint64_t removed, struct entry
 	size_t name_len = strlen(symbol->name) + 1;
 	size_t module_len = symbol->module ? strlen(symbol->module) + 1 : 0;
 	size_t bytes = sizeof(struct entry) + name_len + module_len;
-	struct entry *entry = malloc(bytes);
+	struct entry *entry = carry_alloc(bytes);
 
 	if (!entry)
 		return -ENOMEM;
@@ -362,14 +354,11 @@ static int new_entry(const struct symbol *symbol, uint64_t removed, struct entry
 	return 0;
 }
 
-int history_add(struct history *history, const struct symbol *symbol, uint64_t removed)
+static int insert_entry(struct history *history, struct entry *entry)
 {
-	_cleanup_free_ struct entry *entry = NULL;
 	struct site *site;
 
-	if (symbol->added > removed)
-		return -EINVAL;
-	if (new_entry(symbol, removed, &entry) < 0 || get_site(history, symbol->addr, &site) < 0)
+	if (get_site(history, entry->symbol.addr, &site) < 0)
 		return -ENOMEM;
 	if (reserve_visit(history, site) < 0) {
 		if (!site->count)
@@ -380,8 +369,57 @@ int history_add(struct history *history, const struct symbol *symbol, uint64_t r
 	history->bytes += entry->bytes;
 	link_entry(history, entry);
 	insert_visit(history, site, entry);
-	take_ptr(entry);
 	return 0;
+}
+
+/* Puts in an entry that another process left. */
+static bool take_entry(void *block, size_t room, void *arg)
+{
+	struct history *history = arg;
+	struct entry *entry = block;
+
+	if (room <= sizeof(*entry) || entry->symbol.added > entry->removed)
+		return false;
+	room -= sizeof(*entry);
+	size_t name_len = strnlen(entry->strings, room) + 1;
+	const char *module = entry->strings + name_len;
+
+	if (name_len > room ||
+	    (entry->symbol.module && strnlen(module, room - name_len) == room - name_len))
+		return false;
+	entry->symbol.name = entry->strings;
+	if (entry->symbol.module)
+		entry->symbol.module = module;
+	return insert_entry(history, entry) == 0;
+}
+
+int history_create(struct history **ret)
+{
+	struct history *history = calloc(1, sizeof(*history));
+
+	if (!history)
+		return -ENOMEM;
+	history->random = 1;
+	carry_take(CARRY_HISTORY, take_entry, history);
+	*ret = history;
+	return 0;
+}
+
+int history_add(struct history *history, const struct symbol *symbol, uint64_t removed)
+{
+	struct entry *entry;
+
+	if (symbol->added > removed)
+		return -EINVAL;
+	int r = new_entry(symbol, removed, &entry);
+	if (r < 0)
+		return r;
+	r = insert_entry(history, entry);
+	if (r < 0)
+		carry_free(entry);
+	else
+		carry_publish(entry, CARRY_HISTORY);
+	return r;
 }
 
 int history_complete(struct history *history, const struct symbol *symbol)
@@ -402,12 +440,13 @@ int history_complete(struct history *history, const struct symbol *symbol)
 	if (reserve_visit(history, site) < 0)
 		return -ENOMEM;
 	remove_visit(site, find_visit(site, entry));
-	entry->symbol.added = symbol->added;
 	entry->symbol.observed = symbol->observed;
 	if (!entry->symbol.len)
 		entry->symbol.len = symbol->len;
 	entry->symbol.kind = symbol->kind;
 	entry->symbol.prog_id = symbol->prog_id;
+	/* Last: with it the entry answers, also to a process that finds it. */
+	entry->symbol.added = symbol->added;
 	insert_visit(history, site, entry);
 	return 0;
 }
@@ -488,7 +527,7 @@ void history_expire(struct history *history, uint64_t time)
 		unlink_entry(history, entry);
 		history->count--;
 		history->bytes -= entry->bytes;
-		free(entry);
+		carry_free(entry);
 	}
 }
 

@@ -8,10 +8,20 @@
 
 #include "core/carry.h"
 
+/* History goes back as far for a process that takes over. */
+static void keep_history_since(struct kstate *state)
+{
+	uint64_t *kept = &carry_root()->history_since;
+
+	if (carry_is_inherited() && *kept)
+		state->history_since = MIN(state->history_since, *kept);
+	*kept = state->history_since;
+}
+
 int kstate_init(struct kstate *state, struct blob_pool *pool, uint64_t events_bytes, uint64_t now,
 		const struct kstate_ops *ops, void *arg)
 {
-	*state = (struct kstate){.ops = ops, .arg = arg, .history_since = now};
+	*state = (struct kstate){.ops = ops, .arg = arg, .pool = pool, .history_since = now};
 	/* Numbers that no process before this one has given. */
 	for (int i = 0; i < KSTATE_PARTS; i++)
 		state->parts[i].generation = (carry_root()->generation << 40) + 1;
@@ -23,8 +33,12 @@ int kstate_init(struct kstate *state, struct blob_pool *pool, uint64_t events_by
 		r = progset_create(pool, &state->programs);
 	if (r == 0)
 		r = eventlog_create(events_bytes, &state->events);
+	if (r == 0 && carry_is_inherited())
+		r = kstate_restore_programs(state);
 	if (r < 0)
 		kstate_deinit(state);
+	else
+		keep_history_since(state);
 	return r;
 }
 
@@ -122,6 +136,7 @@ uint64_t kstate_expire(struct kstate *state, uint64_t now, uint64_t retain_ns,
 		history_expire(state->history, middle);
 		state->history_since = MAX(state->history_since, middle);
 	}
+	carry_root()->history_since = state->history_since;
 	uint64_t first = history_oldest(state->history);
 
 	return first ? MIN(due, first + retain_ns) : due;

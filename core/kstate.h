@@ -72,6 +72,7 @@ struct kstate {
 
 	const struct kstate_ops *ops;
 	void *arg;
+	struct blob_pool *pool;
 
 	/* The kernel shows this process no addresses: none are kept or logged. */
 	bool hidden;
@@ -116,6 +117,11 @@ void kstate_apply(struct kstate *state, const struct record *record);
  * was new, 0 if not, -ENOMEM.
  */
 int kstate_found_program(struct kstate *state, struct prog *prog, uint64_t seen, bool announce);
+/*
+ * After a look at what is not a program's: the symbols of those that another process left as
+ * loaded. Whether they still are is for kstate_found_program() and kstate_missed_unload() to say.
+ */
+void kstate_restore_symbols(struct kstate *state);
 /* A program is not loaded any more, and no record said when: it was seen last at `last`. */
 void kstate_missed_unload(struct kstate *state, uint32_t id, uint64_t last);
 

@@ -22,6 +22,8 @@ void kstate_register_symbol(struct kstate *state, const struct symbol *symbol);
 void kstate_apply_ksymbol(struct kstate *state, const struct record *record);
 void kstate_apply_load(struct kstate *state, const struct record *record);
 void kstate_apply_unload(struct kstate *state, const struct record *record);
+/* Takes over the programs, loaded and retained, of a process that is gone. -ENOMEM. */
+int kstate_restore_programs(struct kstate *state);
 /* Forgets a program, and all history that is as old. */
 void kstate_evict(struct kstate *state, uint32_t id, uint64_t now);
 

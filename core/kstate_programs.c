@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/kallsyms.h"
+#include "core/progkeep.h"
 
 /* What one LOAD record takes out of the pending functions. */
 struct registered {
@@ -429,4 +430,46 @@ void kstate_missed_unload(struct kstate *state, uint32_t id, uint64_t last)
 	}
 	log_program(state, time, "prog-unload", prog, false);
 	unload_program(state, prog, time);
+}
+
+int kstate_restore_programs(struct kstate *state)
+{
+	struct prog **progs;
+	size_t count;
+	int r = progs_restore(state->pool, &progs, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t unloaded_mono = atomic_load(&progs[i]->unloaded_mono);
+
+		/* One of the two of an id that it was just about to replace may be left. */
+		if (r == 0)
+			r = progset_add(state->programs, progs[i]);
+		if (r == 0 && unloaded_mono)
+			progset_unload(state->programs, progs[i]->id, unloaded_mono,
+				       atomic_load(&progs[i]->unloaded_unix));
+		if (r == -EEXIST)
+			r = 0;
+		prog_unref(progs[i]);
+	}
+	free(progs);
+	return r;
+}
+
+void kstate_restore_symbols(struct kstate *state)
+{
+	struct prog_list list;
+
+	if (progset_list(state->programs, &list) < 0) {
+		state->out_of_memory++;
+		return;
+	}
+	for (size_t i = 0; i < list.count; i++) {
+		const struct prog *prog = list.progs[i];
+
+		if (!prog_is_loaded(prog))
+			continue;
+		settle_found(state, prog, prog->loaded_mono, false);
+		settle_hidden(state, prog, prog->loaded_mono, true, NULL);
+	}
+	prog_list_deinit(&list);
 }

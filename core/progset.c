@@ -7,8 +7,10 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "core/carry.h"
 #include "core/chains.h"
 #include "core/heap.h"
+#include "core/progkeep.h"
 #include "core/text.h"
 
 struct slot;
@@ -51,6 +53,7 @@ struct slot {
 	struct chain_link link;
 	uint32_t id;
 	struct prog *prog;
+	struct prog_record *record; /* for a process that takes over; NULL */
 	struct name *name;
 	TAILQ_ENTRY(slot) by_name;
 	bool retained;
@@ -285,6 +288,7 @@ static void free_slot(struct progset *set, struct slot *slot)
 		drop_tag_if_empty(set, tag);
 	}
 	free(slot->members);
+	carry_free(slot->record);
 	prog_unref(slot->prog);
 	free(slot);
 }
@@ -341,6 +345,7 @@ int progset_add(struct progset *set, struct prog *prog)
 		return r;
 	}
 	chains_add(&set->by_id, &slot->link, hash_id(set, slot->id));
+	slot->record = prog_keep(prog);
 	slot->own_bytes = bytes_beside_blobs(slot);
 	set->loaded_count++;
 	return 0;
@@ -372,6 +377,7 @@ int progset_unload(struct progset *set, uint32_t id, uint64_t mono, uint64_t uni
 	atomic_store_explicit(&slot->prog->unloaded_unix, unix_ns, memory_order_relaxed);
 	atomic_store_explicit(&slot->prog->unloaded_mono, MAX(mono, (uint64_t)1),
 			      memory_order_release);
+	prog_keep_unload(slot->record, slot->prog);
 	for (size_t i = 0; i < slot->member_count; i++)
 		TAILQ_REMOVE(members_of(&slot->members[i]), &slot->members[i], next);
 	slot->retained = true;

@@ -30,6 +30,7 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
+#include "core/carry.h"
 #include "core/uevent.h"
 
 /* 512 KiB a CPU: some 5,000 records, a burst of 1,500 loads and unloads. */
@@ -276,6 +277,7 @@ static void catch_up(struct tracker *tracker, bool uevents)
 			tracker_walk_programs(tracker, true, &found);
 		if (!tracker->resync_due) {
 			tracker->whole_at = now;
+			carry_root()->whole_at = now;
 			break;
 		}
 		tracker->resync_due = false;
@@ -500,6 +502,9 @@ int tracker_create(const struct tracker_options *options, struct tracker **ret)
 	tracker->options = *options;
 	tracker->uevents = tracker->timer = tracker->stop = -1;
 	tracker->started = tracker->whole_at = monotonic_now();
+	if (carry_is_inherited())
+		tracker->whole_at = carry_root()->whole_at;
+	tracker->inherited_at = tracker->whole_at;
 	r = blob_pool_create(&tracker->pool);
 	if (r == 0)
 		r = prog_reader_create(tracker->pool, &tracker->reader);
@@ -510,7 +515,15 @@ int tracker_create(const struct tracker_options *options, struct tracker **ret)
 		return r;
 	tracker->state.mono_to_unix = mono_to_unix_now();
 	open_sources(tracker);
-	kstate_log(&tracker->state, tracker->started, "start");
+	if (carry_is_inherited()) {
+		_cleanup_text_ struct text since = {};
+
+		text_seconds(&since, tracker->inherited_at);
+		kstate_log(&tracker->state, tracker->started, "takeover since=%.*s", (int)since.len,
+			   since.data);
+	} else {
+		kstate_log(&tracker->state, tracker->started, "start");
+	}
 	r = tracker_baseline(tracker);
 	if (r < 0)
 		return r;

@@ -52,6 +52,7 @@ struct tracker {
 
 	/* CLOCK_MONOTONIC ns of the last moment at which nothing was missing. */
 	uint64_t whole_at;
+	uint64_t inherited_at; /* the same of the process before this one; when we started */
 	bool resync_due;
 	bool modules_due;
 	struct module_list modules; /* whose bounds are in the table */

@@ -397,6 +397,75 @@ static void test_old_state_stays(void **state)
 	assert_int_equal(count_lines_with_prefix(again, row), 0);
 }
 
+/* What was unloaded before stays, with its bytes, its symbol at its time, and who loaded it. */
+static void test_history_stays(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct successor successor = {fs, daemon_of(fs)};
+	int prog = load_simple("remembered", 0x7a4001), kept = load_simple("remains", 0x7a4002);
+	uint32_t id = prog_id(prog), kept_id = prog_id(kept);
+	struct oracle oracle;
+	size_t len, again_len;
+
+	oracle_read(prog, &oracle);
+	_cleanup_free_ char *before = ksymfs_read(fs, &len, "bpf/by-id/%u/jited", id);
+	_cleanup_free_ char *kept_before = ksymfs_read(fs, NULL, "bpf/by-id/%u/info", kept_id);
+	uint64_t when = monotonic_ns();
+	char addr[80];
+
+	snprintf(addr, sizeof(addr), "addr/%" PRIx64 "@%" PRIu64 "ns", oracle.ksyms[0], when);
+	close(prog);
+	_cleanup_free_ char *info = ksymfs_read(fs, NULL, "bpf/by-id/%u/info", id);
+	_cleanup_free_ char *symbol = ksymfs_read(fs, NULL, "%s", addr);
+	assert_int_equal(count_lines_with_prefix(info, "state: unloaded"), 1);
+
+	kill(successor.before, SIGKILL);
+	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	_cleanup_free_ char *after = ksymfs_read(fs, &again_len, "bpf/by-id/%u/jited", id);
+	_cleanup_free_ char *info_after = ksymfs_read(fs, NULL, "bpf/by-id/%u/info", id);
+	_cleanup_free_ char *symbol_after = ksymfs_read(fs, NULL, "%s", addr);
+	_cleanup_free_ char *kept_after = ksymfs_read(fs, NULL, "bpf/by-id/%u/info", kept_id);
+	assert_int_equal(len, again_len);
+	assert_memory_equal(before, after, len);
+	assert_string_equal(info, info_after);
+	assert_string_equal(symbol, symbol_after);
+	assert_string_equal(kept_before, kept_after);
+	oracle_deinit(&oracle);
+
+	/* And goes its way. */
+	close(kept);
+	_cleanup_free_ char *gone = ksymfs_value(fs, "state", "bpf/by-id/%u/info", kept_id);
+	assert_string_equal(gone, "unloaded");
+}
+
+/* What nobody was there to see is seen by the next one. */
+static void test_what_happens_meanwhile(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct successor successor = {fs, daemon_of(fs)};
+	int before = load_simple("leaves", 0x7a5001);
+	uint32_t gone = prog_id(before);
+	struct stat st;
+
+	assert_int_equal(ksymfs_stat(fs, &st, "bpf/by-id/%u", gone), 0);
+	/* Neither has a record that the daemon reads. */
+	kill(successor.before, SIGSTOP);
+	kill(successor.before, SIGKILL);
+	close(before);
+	_cleanup_fd_ int fresh = load_simple("comes", 0x7a5002);
+	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	_cleanup_free_ char *left = ksymfs_value(fs, "state", "bpf/by-id/%u/info", gone);
+	_cleanup_free_ char *came = ksymfs_value(fs, "state", "bpf/by-id/%u/info", prog_id(fresh));
+	assert_string_equal(left, "unloaded");
+	assert_string_equal(came, "loaded");
+	_cleanup_free_ char *events = ksymfs_read(fs, NULL, "events");
+	char line[64];
+	snprintf(line, sizeof(line), " prog-unload id=%u ", gone);
+	assert_int_equal(count_lines_with(events, line), 1);
+	snprintf(line, sizeof(line), " prog-load id=%u ", prog_id(fresh));
+	assert_int_equal(count_lines_with(events, line), 1);
+}
+
 /* Who polls events when the daemon dies is woken by what happens after. */
 static void test_poll_goes_on(void **state)
 {
@@ -474,8 +543,12 @@ static void test_a_loop_ends(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_old_state_stays), cmocka_unit_test(test_poll_goes_on),
-		cmocka_unit_test(test_kills),		cmocka_unit_test(test_reloads),
+		cmocka_unit_test(test_old_state_stays),
+		cmocka_unit_test(test_poll_goes_on),
+		cmocka_unit_test(test_history_stays),
+		cmocka_unit_test(test_what_happens_meanwhile),
+		cmocka_unit_test(test_kills),
+		cmocka_unit_test(test_reloads),
 		cmocka_unit_test(test_a_loop_ends),
 	};
 
