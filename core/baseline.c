@@ -293,15 +293,62 @@ int tracker_baseline(struct tracker *tracker)
 	return r;
 }
 
+struct ownerless {
+	uint64_t seen;
+	struct unclaimed *rows;
+	size_t count;
+};
+
+static int collect_ownerless(const struct symbol *symbol, uint64_t size, void *arg)
+{
+	struct ownerless *ownerless = arg;
+
+	if (symbol->kind != SYMBOL_BPF_PROG || symbol->prog_id || symbol->added > ownerless->seen)
+		return 0;
+	struct unclaimed *more =
+		reallocarray(ownerless->rows, ownerless->count + 1, sizeof(*ownerless->rows));
+
+	if (!more)
+		return -ENOMEM;
+	ownerless->rows = more;
+	more[ownerless->count] = (struct unclaimed){symbol->addr, strdup(symbol->name)};
+	return more[ownerless->count++].name ? 0 : -ENOMEM;
+}
+
+/*
+ * Functions of a program whose LOAD record was lost. If it were still there, the walk of all
+ * programs that began at `seen` would have found whose they are: its id is older than its
+ * functions.
+ */
+static void drop_ownerless(struct tracker *tracker, uint64_t seen, struct differences *found)
+{
+	struct ownerless ownerless = {.seen = seen};
+
+	if (symtab_visit(tracker->state.symbols, 0, collect_ownerless, &ownerless) < 0)
+		tracker->resync_due = true;
+	for (size_t i = 0; i < ownerless.count; i++) {
+		const struct unclaimed *row = &ownerless.rows[i];
+
+		if (row->name)
+			found->removed +=
+				kstate_missed_removal(&tracker->state, row->addr, row->name, "bpf",
+						      tracker->whole_at, true);
+		free(row->name);
+	}
+	free(ownerless.rows);
+}
+
 void tracker_resync(struct tracker *tracker)
 {
 	struct differences found = {};
+	uint64_t seen = monotonic_now();
 
 	if (!tracker->state.hidden)
 		tracker_compare(tracker, true, true, &found);
 	tracker_read_module_bounds(tracker);
 	tracker_measure_modules(tracker);
-	tracker_walk_programs(tracker, true, &found);
+	if (tracker_walk_programs(tracker, true, &found) == 0 && !tracker->programs_source.error)
+		drop_ownerless(tracker, seen, &found);
 	tracker->resyncs++;
 	kstate_log(&tracker->state, monotonic_now(), "resync added=%zu removed=%zu changed=%zu",
 		   found.added, found.removed, found.changed);

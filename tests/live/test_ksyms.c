@@ -440,9 +440,11 @@ static uint64_t lost_records(const struct ksymfs *fs)
 	return strtoull(lost, NULL, 10);
 }
 
-/* The daemon is stopped until its rings cannot hold what happens: what it missed it must make good.
+/*
+ * The daemon is stopped until its rings cannot hold what happens: what it missed it must make good.
+ * The name's length decides which of a load's records is the last that fits.
  */
-static void test_overflow(void **state)
+static void overflow(const char *name)
 {
 	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
 	int kept[40], early = load_simple("early", VARIANT + 0x3000);
@@ -451,7 +453,7 @@ static void test_overflow(void **state)
 	kill(fs->daemon, SIGSTOP);
 	close(early);
 	for (int i = 0; i < 8000; i++) {
-		int prog = load_simple("overflow", VARIANT + 0x3001 + i % 50);
+		int prog = load_simple(name, VARIANT + 0x3001 + i % 50);
 
 		if (i % 200)
 			close(prog);
@@ -472,6 +474,13 @@ static void test_overflow(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
 		close(kept[i]);
 	assert_ksyms_is_kallsyms(fs);
+}
+
+static void test_overflow(void **state)
+{
+	overflow("over");
+	overflow("overflow");
+	overflow("overflow_longer");
 }
 
 struct churn {
