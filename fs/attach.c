@@ -34,10 +34,15 @@ struct job {
 	int proc_fd;	/* our own /proc */
 	int process_fd; /* the process's directory in it */
 	int root_fd;	/* the process's root */
+	int own_ns;	/* our mount namespace, to return to; -1 while we are in it */
 };
 
 static void job_deinit(struct job *job)
 {
+	/* Whatever else runs before our end finds the files that it knows. */
+	if (job->own_ns >= 0)
+		setns(job->own_ns, CLONE_NEWNS);
+	fd_cleanup(&job->own_ns);
 	free(job->from);
 	fd_cleanup(&job->proc_fd);
 	fd_cleanup(&job->process_fd);
@@ -118,10 +123,14 @@ static int open_process(struct job *job, int *ret_ns, struct text *message)
 	return 0;
 }
 
-static int enter(const struct job *job, int ns, struct text *message)
+static int enter(struct job *job, int ns, struct text *message)
 {
-	if (setns(ns, CLONE_NEWNS) == 0)
+	_cleanup_fd_ int own_ns = openat(job->proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+	if (own_ns >= 0 && setns(ns, CLONE_NEWNS) == 0) {
+		job->own_ns = take_fd(&own_ns);
 		return 0;
+	}
 	return fail(job, message, -errno, "cannot enter its mount namespace: %s%s", strerror(errno),
 		    errno == EPERM ? "; run as root" : "");
 }
@@ -284,6 +293,7 @@ static int begin(struct job *job, const struct options *options, const char *ver
 		.proc_fd = -1,
 		.process_fd = -1,
 		.root_fd = -1,
+		.own_ns = -1,
 	};
 	int r = find_mount(job, must, message);
 

@@ -47,7 +47,10 @@ static const char readme[] =
 	"What a program lacks is absent: its info says why (missing: FILE: REASON). Its\n"
 	"stats are - once it is unloaded. holders: fd PID COMM FD, of the program, a link\n"
 	"to it or a perf event that runs it; pin PATH; link ID TYPE TARGET; map ID.\n"
-	"In names, blanks, \\ and what does not print are \\ooo.\n";
+	"In names, blanks, \\ and what does not print are \\ooo.\n"
+	"\n"
+	"Permission denied: addresses (ksyms, kallsyms, addr, events, bpf) take CAP_SYSLOG\n"
+	"or the group of --group; pins, CAP_SYS_PTRACE; usdt/PID, what /proc/PID takes.\n";
 
 static int lookup_readme(void *view, const struct view_path *path, const struct view_caller *caller,
 			 struct view_attr *ret)

@@ -30,7 +30,7 @@ from tap import Count, count_tap
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FUZZ_SECONDS = 6
 # Live tests that walk the whole tree through a sanitized daemon.
-SANITIZED_LIVE = ('addr', 'bpf_tree', 'mount', 'nodes')
+SANITIZED_LIVE = ('access', 'addr', 'bpf_tree', 'mount', 'nodes', 'pidns')
 # Where requests, ring readers and workers meet; the others would say no more of it, slowly.
 TSAN_TESTS = ('addr', 'mount', 'node', 'nodes', 'pool')
 # What the build machine's kernel may refuse: trampolines, modules.

@@ -119,6 +119,49 @@ static void what_is_loaded_shows_in_the_container_at_once(void **state)
 	}
 }
 
+/* The session in README.md, as far as busybox goes: what its commands say, one below the other. */
+static void the_readmes_session_runs_in_a_container(void **state)
+{
+	static const char loaded[] =
+		"cd /mnt; grep -c ' loaded .* calls_main ' bpf/programs;"
+		"program=$(awk '$5 == \"calls_main\" { print $8 }' bpf/programs | tail -n 1);"
+		"grep -c _calls_global ksyms;"
+		"addr=$(awk '$4 ~ /_calls_global$/ { print $1 }' ksyms);"
+		"sed -n 's/.*_calls_global+/+/p' addr/$addr; grep -c '^source: .*calls.bpf.c' "
+		"addr/$addr;"
+		"grep -c '^fd ' $program/holders; grep state $program/info;"
+		"grep -c calls_global kallsyms; grep -c calls_global bpf/functions;"
+		"echo $program $addr >/tmp/names";
+	static const char unloaded[] =
+		"cd /mnt; read program addr </tmp/names; head -n 1 $program/info;"
+		"grep id=${program##*/} events | sed 's/[0-9.]* //; s/ .*//';"
+		"test $(wc -c <$program/jited) = $(sed -n 's/jited_bytes: //p' $program/info) && "
+		"echo "
+		"whole; cat addr/$addr 2>&1 | sed 's/.*: //';"
+		"time=$(grep id=${program##*/} events | sed -n '1s/ .*//p');"
+		"sed -n 's/.*_calls_global+/+/p' addr/$addr@$time;"
+		"head -n 1 README; grep -c ^health: status; grep -c ksymfs_ metrics | grep -q .. && "
+		"echo many;"
+		"cat usdt/self/probes usdt/probes >/dev/null && echo probes;"
+		"cp -r bpf/${program#bpf/} /tmp/copy && cmp /tmp/copy/jited $program/jited && echo "
+		"same";
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start((const char *[]){"--group=100000", NULL});
+	_cleanup_container_ struct container *container =
+		container_start(CONTAINER_ALL | CONTAINER_USER | CONTAINER_PIVOT);
+	struct bpf_object *object = load_object("calls");
+
+	must("attach --from=%s %d /mnt", fs->dir, container->pid);
+	_cleanup_free_ char *first = container_output(container, "%s", loaded);
+	close_object(object);
+	_cleanup_free_ char *second = container_output(container, "%s", unloaded);
+	assert_string_equal(first, "1\n1\n+0x0/0x2a [bpf]\n1\n1\nstate: loaded\n1\n1\n");
+	assert_string_equal(second,
+			    "state: unloaded\nprog-load\nprog-unload\nwhole\n"
+			    "No such file or directory\n+0x0/0x2a [bpf]\n"
+			    "The running kernel's symbols and BPF programs, as files. All of it is "
+			    "read-only\n1\nmany\nprobes\nsame\n");
+}
+
 static void links_of_the_container_lead_nowhere_else(void **state)
 {
 	struct ksymfs *fs = *state;
@@ -278,7 +321,9 @@ static void check_end(bool by_umount)
 	_cleanup_container_ struct container *user =
 		container_start(CONTAINER_PIVOT | CONTAINER_USER);
 	_cleanup_container_ struct container *inherited = container_start(0);
+	char dir[64];
 
+	strcpy(dir, fs->dir);
 	must("attach --from=%s %d /mnt", fs->dir, plain->pid);
 	must("attach --from=%s %d /mnt", fs->dir, user->pid);
 	must("attach --from=%s %d /etc", fs->dir, user->pid);
@@ -292,7 +337,7 @@ static void check_end(bool by_umount)
 	}
 	assert_int_equal(container_mounts(plain, NULL), 0);
 	assert_int_equal(container_mounts(user, NULL), 0);
-	assert_int_equal(container_mounts(inherited, fs->dir), 0);
+	assert_int_equal(container_mounts(inherited, dir), 0);
 	if (inhabitant) {
 		kill(inhabitant, SIGKILL);
 		waitpid(inhabitant, NULL, 0);
@@ -432,6 +477,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_copy_is_put_into_a_container),
 		cmocka_unit_test(what_is_loaded_shows_in_the_container_at_once),
+		cmocka_unit_test(the_readmes_session_runs_in_a_container),
 		cmocka_unit_test(links_of_the_container_lead_nowhere_else),
 		cmocka_unit_test(refusals_say_what_is_wrong),
 		cmocka_unit_test(what_was_there_before_is_not_detached),

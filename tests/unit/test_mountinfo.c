@@ -37,6 +37,14 @@ static void fields(void **state)
 	assert_string_equal(list.mounts[0].type, "ext4");
 	assert_int_equal(list.mounts[1].dev, makedev(0, 41));
 	assert_string_equal(list.mounts[1].type, "fuse.ksymfs");
+	assert_int_equal(list.mounts[1].id, 36);
+	assert_string_equal(list.mounts[1].options, "rw,nosuid");
+	assert_true(mountinfo_has_option(&list.mounts[1], "rw"));
+	assert_true(mountinfo_has_option(&list.mounts[1], "nosuid"));
+	assert_false(mountinfo_has_option(&list.mounts[1], "suid"));
+	assert_false(mountinfo_has_option(&list.mounts[1], "nosui"));
+	/* That is the file system's. */
+	assert_false(mountinfo_has_option(&list.mounts[1], "user_id=0"));
 	assert_string_equal(list.mounts[2].mountpoint, "/mnt/x y\\\nz");
 }
 

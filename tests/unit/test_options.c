@@ -156,6 +156,47 @@ static void every_option(void **state)
 	assert_string_equal(options.mountpoint, "/mnt");
 }
 
+static void attaching(void **state)
+{
+	_cleanup_options_ struct options options = accept("attach 42");
+
+	assert_int_equal(options.command, COMMAND_ATTACH);
+	assert_int_equal(options.pid, 42);
+	assert_string_equal(options.mountpoint, DEFAULT_MOUNTPOINT);
+	assert_null(options.directory);
+	options_deinit(&options);
+	options = accept("detach --from=/mnt 42 /x");
+	assert_int_equal(options.command, COMMAND_DETACH);
+	assert_string_equal(options.mountpoint, "/mnt");
+	assert_string_equal(options.directory, "/x");
+	refuse("attach", "attach: wants a pid; see ksymfs --help");
+	refuse("attach /mnt", "attach: wants a pid; see ksymfs --help");
+	refuse("detach 0", "detach: wants a pid; see ksymfs --help");
+	refuse("attach 1 /x /y", "/y: one argument too many; see ksymfs --help");
+	refuse("--from=/mnt /x", "--from: is for attach and detach; see ksymfs --help");
+}
+
+static void unmounting(void **state)
+{
+	_cleanup_options_ struct options options = accept("umount -l /mnt");
+
+	assert_int_equal(options.command, COMMAND_UMOUNT);
+	assert_true(options.lazy);
+	assert_string_equal(options.mountpoint, "/mnt");
+	refuse("-l /mnt", "-l: is for umount; see ksymfs --help");
+}
+
+/* A group opens the way to what it may see; an umask that was given stays. */
+static void a_group_changes_the_umask(void **state)
+{
+	_cleanup_options_ struct options options = accept("--group=0");
+
+	assert_int_equal(options.access.umask, 022);
+	options_deinit(&options);
+	options = accept("-o umask=077 --group=0");
+	assert_int_equal(options.access.umask, 077);
+}
+
 static void group_by_name(void **state)
 {
 	_cleanup_options_ struct options options = accept("--group=root");
@@ -240,6 +281,9 @@ int main(void)
 		cmocka_unit_test(sizes),
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(every_option),
+		cmocka_unit_test(attaching),
+		cmocka_unit_test(unmounting),
+		cmocka_unit_test(a_group_changes_the_umask),
 		cmocka_unit_test(group_by_name),
 		cmocka_unit_test(as_mount_and_fstab_call_it),
 		cmocka_unit_test(commands),
