@@ -49,8 +49,8 @@ static const char readme[] =
 	"to it or a perf event that runs it; pin PATH; link ID TYPE TARGET; map ID.\n"
 	"In names, blanks, \\ and what does not print are \\ooo.\n"
 	"\n"
-	"Permission denied: addresses (ksyms, kallsyms, addr, events, bpf) take CAP_SYSLOG\n"
-	"or the group of --group; pins, CAP_SYS_PTRACE; usdt/PID, what /proc/PID takes.\n";
+	"Permission denied: addresses (ksyms, kallsyms, addr, events, bpf) are for\n"
+	"CAP_SYSLOG and --group; pins for CAP_SYS_PTRACE; usdt/PID is as /proc/PID/maps.\n";
 
 static int lookup_readme(void *view, const struct view_path *path, const struct view_caller *caller,
 			 struct view_attr *ret)
