@@ -39,7 +39,7 @@ uint64_t elf_load(const struct elf_file *file, const void *at, size_t size)
 		      : MEMBER_OF(file, at, Elf32_##type, member))
 #define SIZE_OF(file, type) ((file)->is64 ? sizeof(Elf64_##type) : sizeof(Elf32_##type))
 
-ssize_t elf_file_read(const struct elf_file *file, uint64_t offset, void *buf, size_t len)
+static ssize_t read_fully(int fd, uint64_t offset, void *buf, size_t len)
 {
 	size_t done = 0;
 
@@ -48,7 +48,7 @@ ssize_t elf_file_read(const struct elf_file *file, uint64_t offset, void *buf, s
 
 		if (__builtin_add_overflow(offset, done, &at) || at > INT64_MAX)
 			break;
-		ssize_t n = pread(file->fd, (char *)buf + done, len - done, at);
+		ssize_t n = pread(fd, (char *)buf + done, len - done, at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -59,6 +59,14 @@ ssize_t elf_file_read(const struct elf_file *file, uint64_t offset, void *buf, s
 		done += n;
 	}
 	return done;
+}
+
+ssize_t elf_file_read(const struct elf_file *file, uint64_t offset, void *buf, size_t len)
+{
+	if (offset > file->head_len || len > file->head_len - offset)
+		return read_fully(file->fd, offset, buf, len);
+	memcpy(buf, file->head + offset, len);
+	return len;
 }
 
 static void decode_section(const struct elf_file *file, const void *at, struct elf_section *ret)
@@ -128,14 +136,15 @@ static int decode_header(struct elf_file *file, const unsigned char *header)
 
 int elf_file_open(int fd, struct elf_file *ret)
 {
-	unsigned char header[sizeof(Elf64_Ehdr)];
 	struct elf_file file = {.fd = fd};
+	const unsigned char *header = file.head;
 	struct stat st;
 
-	ssize_t n = elf_file_read(&file, 0, header, sizeof(header));
+	ssize_t n = read_fully(fd, 0, file.head, sizeof(file.head));
 
 	if (n < 0)
 		return n;
+	file.head_len = n;
 	if (n < EI_NIDENT || memcmp(header, ELFMAG, SELFMAG) != 0)
 		return -ENOEXEC;
 	if (header[EI_CLASS] != ELFCLASS32 && header[EI_CLASS] != ELFCLASS64)

@@ -15,8 +15,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* How much of a file's beginning is kept: most have their segments and build id there. */
+#define ELF_HEAD_BYTES 1024
+
 struct elf_file {
 	int fd; /* the caller's */
+	size_t head_len;
+	unsigned char head[ELF_HEAD_BYTES];
 	uint64_t size;
 	bool is64;
 	bool swapped;  /* other byte order than ours */

@@ -344,16 +344,20 @@ int mapped_file_open(int proc_dir_fd, const struct mapping *mapping, dev_t own_d
 	make_entry(mapping, entry);
 	_cleanup_fd_ int fd = openat(proc_dir_fd, entry, O_PATH | O_CLOEXEC);
 
-	if (fd >= 0) {
-		if (fstat(fd, &st) < 0 ||
-		    (!is_mapped(&st, mapping) && !link_matches(proc_dir_fd, entry, mapping)))
-			return -ESTALE;
-	} else if (errno == EPERM || errno == EACCES || errno == ENOENT) {
+	if (fd < 0) {
+		if (errno != EPERM && errno != EACCES && errno != ENOENT)
+			return -errno;
 		fd = open_by_path(proc_dir_fd, mapping);
-	} else {
-		fd = -errno;
+		return fd < 0 ? fd : mapped_file_from_fd(take_fd(&fd), own_dev, ret);
 	}
-	return fd < 0 ? fd : mapped_file_from_fd(take_fd(&fd), own_dev, ret);
+	if (fstat(fd, &st) < 0 ||
+	    (!is_mapped(&st, mapping) && !link_matches(proc_dir_fd, entry, mapping)))
+		return -ESTALE;
+	int r = fill_mapped(&st, own_dev, ret);
+
+	if (r == 0)
+		ret->fd = take_fd(&fd);
+	return r;
 }
 
 void mapped_file_close(struct mapped_file *file)
