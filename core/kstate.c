@@ -59,18 +59,29 @@ void kstate_changed(struct kstate *state, enum kstate_part part, uint64_t time)
 	state->parts[part].changed_unix = time + state->mono_to_unix;
 }
 
+void kstate_begin_line(struct text *line, uint64_t time)
+{
+	text_reserve(line, 160);
+	text_seconds(line, time);
+	text_putc(line, ' ');
+}
+
+void kstate_end_line(struct kstate *state, struct text *line, uint64_t time)
+{
+	text_putc(line, '\n');
+	eventlog_append(state->events, line->failed ? "" : line->data, line->failed ? 0 : line->len,
+			time + state->mono_to_unix);
+	if (line->failed)
+		state->out_of_memory++;
+}
+
 void kstate_vlog(struct kstate *state, uint64_t time, const char *format, va_list args)
 {
 	_cleanup_text_ struct text line = {};
 
-	text_seconds(&line, time);
-	text_putc(&line, ' ');
+	kstate_begin_line(&line, time);
 	text_vprintf(&line, format, args);
-	text_putc(&line, '\n');
-	eventlog_append(state->events, line.failed ? "" : line.data, line.failed ? 0 : line.len,
-			time + state->mono_to_unix);
-	if (line.failed)
-		state->out_of_memory++;
+	kstate_end_line(state, &line, time);
 }
 
 void kstate_log(struct kstate *state, uint64_t time, const char *format, ...)

@@ -5,6 +5,9 @@
 
 #include "core/kstate.h"
 
+/* A line of events: its time first, then what the caller appends. */
+void kstate_begin_line(struct text *line, uint64_t time);
+void kstate_end_line(struct kstate *state, struct text *line, uint64_t time);
 /* ` pid=N comm=NAME`, with - for what is not known. */
 void kstate_append_task(struct kstate *state, struct text *line, uint32_t pid, const char *comm);
 /* pid: who did it; NULL for a line that does not say. */

@@ -264,6 +264,7 @@ static void log_program(struct kstate *state, uint64_t time, const char *what,
 	const char *type = prog->captured ? prog_type_name(prog->info.type) : NULL;
 	_cleanup_text_ struct text line = {};
 
+	kstate_begin_line(&line, time);
 	text_printf(&line, "%s id=%" PRIu32 " tag=", what, prog->id);
 	text_hexdump(&line, prog->tag, BPF_TAG_SIZE);
 	if (with_loader) {
@@ -274,7 +275,7 @@ static void log_program(struct kstate *state, uint64_t time, const char *what,
 			text_putc(&line, '-');
 		kstate_append_task(state, &line, prog->loader_pid, prog->loader_comm);
 	}
-	kstate_log(state, time, "%.*s", (int)line.len, line.data);
+	kstate_end_line(state, &line, time);
 }
 
 /* An unload that was applied before its load; its time, 0 if there was none. */

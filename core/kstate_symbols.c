@@ -32,6 +32,7 @@ void kstate_log_symbol(struct kstate *state, uint64_t time, const char *what,
 	_cleanup_text_ struct text line = {};
 	char comm[16] = "";
 
+	kstate_begin_line(&line, time);
 	text_puts(&line, what);
 	text_putc(&line, ' ');
 	text_hex16(&line, symbol->addr);
@@ -44,7 +45,7 @@ void kstate_log_symbol(struct kstate *state, uint64_t time, const char *what,
 			state->ops->comm(state->arg, *pid, comm);
 		kstate_append_task(state, &line, *pid, comm);
 	}
-	kstate_log(state, time, "%.*s", (int)line.len, line.data);
+	kstate_end_line(state, &line, time);
 }
 
 static void symbols_changed(struct kstate *state, enum symbol_kind kind, uint64_t time)

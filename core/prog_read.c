@@ -399,11 +399,14 @@ static int name_funcs_by_btf(struct prog_reader *reader, struct prog *prog)
 
 static char *symbol_name(const uint8_t tag[BPF_TAG_SIZE], const char *name)
 {
+	static const char digits[] = "0123456789abcdef";
 	char symbol[SYMBOL_SIZE] = "bpf_prog_";
 	size_t len = strlen(symbol);
 
-	for (int i = 0; i < BPF_TAG_SIZE; i++)
-		len += snprintf(symbol + len, sizeof(symbol) - len, "%02x", tag[i]);
+	for (int i = 0; i < BPF_TAG_SIZE; i++) {
+		symbol[len++] = digits[tag[i] >> 4];
+		symbol[len++] = digits[tag[i] & 0xf];
+	}
 	if (name)
 		snprintf(symbol + len, sizeof(symbol) - len, "_%s", name);
 	return strdup(symbol);

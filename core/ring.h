@@ -97,7 +97,10 @@ DEFINE_CLEANUP(rings, struct rings *, rings_close)
  * rings.
  */
 int rings_fd(const struct rings *rings);
-/* The same for the ring of one CPU, for a reader that waits on that CPU. -ENOENT if it has none. */
+/*
+ * The same for the ring of one CPU, for a reader that waits on that CPU: an epoll, which the reader
+ * may add others to; data of the ring's own events is 0. -ENOENT if it has none.
+ */
 int rings_cpu_fd(const struct rings *rings, unsigned int cpu);
 /*
  * Has the kernel written what was not drained? A load a CPU; no system call. A record is pending

@@ -26,6 +26,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -335,12 +336,12 @@ void tracker_sync(struct tracker *tracker)
 	sync_with(tracker, true);
 }
 
-/* Waits, up to timeout_ms if it is not -1, until fd or other is readable; false: time to stop. */
-static bool wait_for(const struct tracker *tracker, int fd, int other, int timeout_ms)
+/* Waits until fd or other is readable; false: time to stop. */
+static bool wait_for(const struct tracker *tracker, int fd, int other)
 {
 	struct pollfd fds[] = {{tracker->stop, POLLIN, 0}, {fd, POLLIN, 0}, {other, POLLIN, 0}};
 
-	while (poll(fds, ARRAY_SIZE(fds), timeout_ms) < 0)
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
 		if (errno != EINTR)
 			return false;
 	return !fds[0].revents;
@@ -349,6 +350,22 @@ static bool wait_for(const struct tracker *tracker, int fd, int other, int timeo
 static void follow(void *arg)
 {
 	sync_with(arg, false);
+}
+
+/* Waits, up to timeout_ms if it is not -1, on the ring's own epoll: one file to look up, where each
+ * load and unload comes by. */
+static bool wait_for_ring(const struct tracker *tracker, int ring, int timeout_ms)
+{
+	struct epoll_event events[2];
+	bool stop = false;
+	int count;
+
+	while ((count = epoll_wait(ring, events, ARRAY_SIZE(events), timeout_ms)) < 0)
+		if (errno != EINTR)
+			return false;
+	for (int i = 0; i < count; i++)
+		stop |= events[i].data.fd == tracker->stop;
+	return !stop;
 }
 
 /*
@@ -360,12 +377,14 @@ static void *read_cpu(void *arg)
 {
 	const struct reader *reader = arg;
 	struct tracker *tracker = reader->tracker;
+	struct epoll_event stop = {.events = EPOLLIN, .data.fd = tracker->stop};
 	int fd = rings_cpu_fd(tracker->rings, reader->cpu);
-
 	bool done = true;
 
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, tracker->stop, &stop) < 0)
+		return NULL;
 	/* A ring wakes once for what it holds: go on until it holds nothing. */
-	while (wait_for(tracker, fd, -1, done ? -1 : STUCK_MS))
+	while (wait_for_ring(tracker, fd, done ? -1 : STUCK_MS))
 		done = rings_follow(tracker->rings, follow, tracker);
 	return NULL;
 }
@@ -376,7 +395,7 @@ static void *read_the_rest(void *arg)
 	struct tracker *tracker = reader->tracker;
 	uint64_t count;
 
-	while (wait_for(tracker, tracker->uevents, tracker->timer, -1)) {
+	while (wait_for(tracker, tracker->uevents, tracker->timer)) {
 		if (read(tracker->timer, &count, sizeof(count)) < 0 && errno != EAGAIN)
 			return NULL;
 		tracker_sync(tracker);
