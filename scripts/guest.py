@@ -265,8 +265,10 @@ def add_tools(archive, tests):
 
 def add_tests(archive, tests, slowness):
     """Scripts that run the tests as meson would."""
+    asked = {key: value for key, value in os.environ.items() if key.startswith('KSYMFS_')}
     for number, test in enumerate(tests):
-        lines = [f'export {key}={shlex.quote(value)}' for key, value in test['env'].items()]
+        lines = [f'export {key}={shlex.quote(value)}'
+                 for key, value in {**asked, **test['env']}.items()]
         lines.append(f'exec timeout -k 5 {test["timeout"] * slowness} {shlex.join(test["cmd"])}')
         archive.data(f'/vm/tests/{number:02}-{test["name"]}', '\n'.join(lines).encode() + b'\n')
         for value in (*test['cmd'], *test['env'].values()):

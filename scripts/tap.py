@@ -11,6 +11,7 @@ class Count:
         self.passed = 0
         self.failures = []
         self.skips = []
+        self.lacks = []
 
     def ok(self, name):
         self.passed += 1
@@ -50,6 +51,9 @@ def count_tap(count, name, record):
     for line in output.splitlines():
         if line.startswith('# SKIP reason: '):
             reason = line[len('# SKIP reason: '):]
+            continue
+        if line.startswith('# lacks: '):
+            count.lacks.append(line[len('# lacks: '):])
             continue
         begin = re.match(r'1\.\.(\d+)(?:\s*#\s*SKIP\s*(.*))?$', line)
         if begin:

@@ -9,8 +9,6 @@
 #include <bpf/libbpf.h>
 #include <ctype.h>
 
-#include "core/kernelname.h"
-
 /* Strangers load programs between our two readings of kallsyms: try again. */
 #define REST_TRIES 40
 /* The kernel was the same before and after, and yet: a program can come and go in between. */
@@ -148,16 +146,6 @@ void tag_text(const uint8_t tag[BPF_TAG_SIZE], char ret[2 * BPF_TAG_SIZE + 1])
 {
 	for (int i = 0; i < BPF_TAG_SIZE; i++)
 		sprintf(ret + 2 * i, "%02x", tag[i]);
-}
-
-struct kernelname *open_kernelname(void)
-{
-	struct kernelname *kernelname;
-	int r = kernelname_open(&kernelname);
-
-	if (r < 0)
-		skip_because("the kernel's %%pS cannot be asked: %s", strerror(-r));
-	return kernelname;
 }
 
 /* ---- symbols ---- */

@@ -5,7 +5,6 @@
 #include "tests/live/support.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -245,33 +244,6 @@ const char *congestion_ops_name(const struct congestion_ops *ops)
 struct bpf_object *congestion_ops_object(const struct congestion_ops *ops)
 {
 	return ops->object;
-}
-
-bool kernel_has_function(const char *name)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	bool has = btf && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
-
-	btf__free(btf);
-	if (!has)
-		printf("# lacks: %s\n", name);
-	return has;
-}
-
-bool kernel_has_calls_of(const char *object)
-{
-	return strcmp(object, "throw") != 0 || kernel_has_function("bpf_throw");
-}
-
-bool kernel_has_struct_ops_symbols(void)
-{
-	_cleanup_congestion_ops_ struct congestion_ops *ops = congestion_ops_attach();
-	_cleanup_free_ char *kallsyms = read_path("/proc/kallsyms", NULL);
-	bool has = strstr(kallsyms, " bpf__tcp_congestion_ops_ssthresh\t[bpf]");
-
-	if (!has)
-		printf("# lacks: symbols of struct_ops images\n");
-	return has;
 }
 
 static uint32_t test_run(int prog_fd, uint32_t repeat)

@@ -89,6 +89,13 @@ bool kernel_has_struct_ops_symbols(void);
 /* The kernel's %pS; skips the running test where it cannot be asked. */
 struct kernelname *open_kernelname(void);
 
+/*
+ * Loads a network driver of the running kernel's, where its package lies unpacked. -ENOENT: it does
+ * not; -EPERM, and what the module says.
+ */
+int load_module(const char *name, const char *parameters);
+void unload_module(const char *name);
+
 /* ---- an instance ---- */
 
 struct ksymfs {

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a test builds on and a kernel may lack, and its modules: see support.h. */
+#include "tests/live/support.h"
+
+#include <bpf/btf.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+
+#include "core/kernelname.h"
+
+bool kernel_has_function(const char *name)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool has = btf && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
+
+	btf__free(btf);
+	if (!has)
+		printf("# lacks: %s\n", name);
+	return has;
+}
+
+bool kernel_has_calls_of(const char *object)
+{
+	return strcmp(object, "throw") != 0 || kernel_has_function("bpf_throw");
+}
+
+bool kernel_has_struct_ops_symbols(void)
+{
+	_cleanup_congestion_ops_ struct congestion_ops *ops = congestion_ops_attach();
+	_cleanup_free_ char *kallsyms = read_path("/proc/kallsyms", NULL);
+	bool has = strstr(kallsyms, " bpf__tcp_congestion_ops_ssthresh\t[bpf]");
+
+	if (!has)
+		printf("# lacks: symbols of struct_ops images\n");
+	return has;
+}
+
+struct kernelname *open_kernelname(void)
+{
+	struct kernelname *kernelname;
+	int r = kernelname_open(&kernelname);
+
+	if (r < 0)
+		skip_because("the kernel's %%pS cannot be asked: %s", strerror(-r));
+	return kernelname;
+}
+
+int load_module(const char *name, const char *parameters)
+{
+	struct utsname kernel;
+	char path[512];
+
+	uname(&kernel);
+	snprintf(path, sizeof(path), "/lib/modules/%s/kernel/drivers/net/%s.ko", kernel.release,
+		 name);
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	return syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
+}
+
+void unload_module(const char *name)
+{
+	if (syscall(SYS_delete_module, name, O_NONBLOCK) < 0)
+		fail_msg("delete_module %s: %s", name, strerror(errno));
+}

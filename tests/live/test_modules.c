@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Modules come, go and fail to come: their symbols are right the moment the system call has
+ * returned. With modules of the running kernel's package, where they lie unpacked.
+ */
+#include "tests/live/support.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "core/kernelname.h"
+
+#define ROUNDS 20
+
+static const char *const places[][2] = {
+	{"dummy", "numdummies=0"},
+	{"ifb", "numifbs=0"},
+};
+
+static void must_load_module(const char *name, const char *parameters)
+{
+	int r = load_module(name, parameters);
+
+	if (r < 0)
+		fail_msg("finit_module %s: %s", name, strerror(-r));
+}
+
+/* Skips where modules are not there, not allowed, or in use. */
+static void need_modules(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		int r = load_module(places[i][0], places[i][1]);
+
+		if (r < 0)
+			skip_because("module %s cannot be loaded: %s", places[i][0], strerror(-r));
+		unload_module(places[i][0]);
+	}
+}
+
+/* The rows of one module, sorted; the list owns their text. */
+static size_t rows_of(struct symbol_list *list, const char *module)
+{
+	size_t kept = 0;
+
+	symbol_list_sort(list);
+	for (size_t i = 0; i < list->count; i++)
+		if (strcmp(list->rows[i].module, module) == 0)
+			list->rows[kept++] = list->rows[i];
+	list->count = kept;
+	return kept;
+}
+
+/* Right now, with no second try, the tree has the rows that the kernel has. */
+static size_t assert_module_rows(const struct ksymfs *fs, const char *module)
+{
+	struct symbol_list ours, kernels;
+
+	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &ours);
+	kallsyms_parse(read_path("/proc/kallsyms", NULL), &kernels);
+	size_t count = rows_of(&kernels, module);
+
+	assert_int_equal(rows_of(&ours, module), count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(ours.rows[i].addr, kernels.rows[i].addr);
+		assert_int_equal(ours.rows[i].type, kernels.rows[i].type);
+		assert_string_equal(ours.rows[i].name, kernels.rows[i].name);
+	}
+	symbol_list_deinit(&ours);
+	symbol_list_deinit(&kernels);
+	return count;
+}
+
+static void test_load_and_unload(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct symbol_list list;
+	char asked[64];
+
+	need_modules();
+	assert_int_equal(assert_module_rows(fs, "dummy"), 0);
+	must_load_module("dummy", "numdummies=0");
+	assert_true(assert_module_rows(fs, "dummy") > 10);
+	uint64_t there = monotonic_ns();
+
+	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &list);
+	const struct symbol_row *row = symbol_find(&list, "dummy_xmit", NULL);
+	assert_non_null(row);
+	assert_true(row->size > 0);
+	/* Its init part is gone. */
+	assert_null(symbol_find(&list, "dummy_init_module", NULL));
+	snprintf(asked, sizeof(asked), "addr/%" PRIx64, row->addr + row->size - 1);
+	_cleanup_free_ char *now = ksymfs_read(fs, NULL, "%s", asked);
+	assert_true(strncmp(now, "dummy_xmit+0x", 13) == 0);
+	assert_non_null(strstr(now, " [dummy]\n"));
+
+	unload_module("dummy");
+	assert_int_equal(assert_module_rows(fs, "dummy"), 0);
+	assert_int_equal(ksymfs_open(fs, "%s", asked), -ENOENT);
+	_cleanup_free_ char *then = ksymfs_read(fs, NULL, "%s@%" PRIu64 "ns", asked, there);
+	assert_string_equal(then, now);
+	symbol_list_deinit(&list);
+
+	_cleanup_free_ char *events = ksymfs_read(fs, NULL, "events");
+	assert_true(count_lines_with(events, " module-load name=dummy") > 0);
+	assert_int_equal(count_lines_with(events, " module-load name=dummy"),
+			 count_lines_with(events, " module-unload name=dummy"));
+}
+
+/* An instance that finds them there. */
+static void test_baseline(void **state)
+{
+	need_modules();
+	must_load_module("dummy", "numdummies=0");
+	{
+		_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+
+		assert_true(assert_module_rows(fs, "dummy") > 10);
+		assert_ksyms_is_kallsyms(fs);
+		unload_module("dummy");
+		assert_int_equal(assert_module_rows(fs, "dummy"), 0);
+	}
+	assert_int_equal(assert_module_rows(*state, "dummy"), 0);
+}
+
+static void test_failing_load(void **state)
+{
+	struct ksymfs *fs = *state;
+
+	need_modules();
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(load_module("dummy", "numdummies=many"), -EINVAL);
+		assert_int_equal(assert_module_rows(fs, "dummy"), 0);
+	}
+	must_load_module("dummy", "numdummies=0");
+	assert_int_equal(load_module("dummy", "numdummies=0"), -EEXIST);
+	assert_true(assert_module_rows(fs, "dummy") > 10);
+	unload_module("dummy");
+}
+
+static void test_one_name_in_two(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct symbol_list list;
+	size_t found = 0;
+
+	need_modules();
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		must_load_module(places[i][0], places[i][1]);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		assert_module_rows(fs, places[i][0]);
+	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &list);
+	for (const struct symbol_row *row = NULL;
+	     (row = symbol_find(&list, "cleanup_module", row ? row + 1 : NULL));)
+		found += strcmp(row->module, "dummy") == 0 || strcmp(row->module, "ifb") == 0;
+	assert_int_equal(found, 2);
+	symbol_list_deinit(&list);
+	unload_module("dummy");
+	assert_int_equal(assert_module_rows(fs, "dummy"), 0);
+	assert_true(assert_module_rows(fs, "ifb") > 0);
+	unload_module("ifb");
+}
+
+/* A symbol ends where the next one of its module begins, or its part of the module ends. */
+static void test_sizes(void **state)
+{
+	CLEANUP(kernelname_cleanup) struct kernelname *kernel = open_kernelname();
+	struct ksymfs *fs = *state;
+	struct symbol_list list;
+	size_t checked = 0;
+
+	need_modules();
+	must_load_module("dummy", "numdummies=0");
+	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &list);
+	for (size_t i = 0; i < list.count; i++) {
+		const struct symbol_row *row = &list.rows[i];
+		struct kernelname_answer answer;
+
+		if (!row->module[0] || strcmp(row->module, "bpf") == 0 ||
+		    strncmp(row->module, "__builtin_", 10) == 0)
+			continue;
+		/* What lies at the very end of a part is in none. Before 6.4 %pS has negative sizes
+		 * of data. */
+		if (kernelname_ask(kernel, row->addr, &answer) < 0 || answer.offset ||
+		    row->addr + answer.size <= row->addr)
+			continue;
+		if (row->size != answer.size)
+			fail_msg("%s [%s] has %#" PRIx64 " bytes, and %%pS says %#" PRIx64,
+				 row->name, row->module, row->size, answer.size);
+		checked++;
+	}
+	assert_true(checked > 20);
+	symbol_list_deinit(&list);
+	unload_module("dummy");
+}
+
+/* ---- churn ---- */
+
+/* Reads again and again, and sees that each state is sorted; exits with 0 when stop is there. */
+static pid_t start_reader(const struct ksymfs *fs, const char *stop)
+{
+	_cleanup_free_ char *command = NULL;
+
+	assert_true(asprintf(&command,
+			     "until [ -e %s ]; do cut -c 1-16 %s/ksyms | sort -c || exit 1; done",
+			     stop, fs->dir) > 0);
+	pid_t pid = fork();
+
+	assert_return_code(pid, errno);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execl("/bin/sh", "sh", "-c", command, NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+static void test_churn(void **state)
+{
+	const char *more = getenv("KSYMFS_CHURN");
+	int rounds = more ? atoi(more) : ROUNDS, status;
+	struct ksymfs *fs = *state;
+	char stop[sizeof(fs->dir) + 8];
+
+	need_modules();
+	snprintf(stop, sizeof(stop), "%s.stop", fs->dir);
+	pid_t reader = start_reader(fs, stop);
+
+	for (int i = 0; i < rounds; i++) {
+		const char *const *module = places[i % ARRAY_SIZE(places)];
+
+		must_load_module(module[0], module[1]);
+		assert_true(assert_module_rows(fs, module[0]) > 0);
+		unload_module(module[0]);
+		assert_int_equal(assert_module_rows(fs, module[0]), 0);
+	}
+	close(open(stop, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	assert_int_equal(waitpid(reader, &status, 0), reader);
+	unlink(stop);
+	assert_int_equal(status, 0);
+	assert_ksyms_is_kallsyms(fs);
+}
+
+struct failing {
+	pthread_t thread;
+	atomic_bool stop;
+	unsigned int failed;
+};
+
+static void *fail_to_load(void *arg)
+{
+	struct failing *failing = arg;
+
+	while (!failing->stop)
+		failing->failed += load_module("dummy", "numdummies=many") == -EINVAL;
+	return NULL;
+}
+
+/* A load that fails raises no uevent, and may be seen half-way when another one asks for a look. */
+static void test_failing_beside_others(void **state)
+{
+	struct failing failing = {};
+	struct ksymfs *fs = *state;
+
+	need_modules();
+	assert_int_equal(pthread_create(&failing.thread, NULL, fail_to_load, &failing), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		must_load_module("ifb", "numifbs=0");
+		close(ksymfs_open(fs, "ksyms"));
+		unload_module("ifb");
+		close(ksymfs_open(fs, "ksyms"));
+	}
+	failing.stop = true;
+	pthread_join(failing.thread, NULL);
+	assert_true(failing.failed > 0);
+	assert_int_equal(assert_module_rows(fs, "dummy"), 0);
+	assert_int_equal(assert_module_rows(fs, "ifb"), 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_load_and_unload),
+		cmocka_unit_test(test_baseline),
+		cmocka_unit_test(test_failing_load),
+		cmocka_unit_test(test_one_name_in_two),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_churn),
+		cmocka_unit_test(test_failing_beside_others),
+	};
+
+	return live_run(tests);
+}
