@@ -22,8 +22,28 @@
 /* What the kernel allocates an image in, and says in its record. The true length is asked for. */
 #define IMAGE_PAGE 4096
 
+/* Is this setting there, and other than value? */
+static bool is_set_otherwise(const char *path, char value)
+{
+	char text[4] = "";
+	_cleanup_file_ FILE *file = fopen(path, "re");
+
+	return file && fgets(text, sizeof(text), file) && text[0] != value;
+}
+
+/* bpf_jit_kallsyms_enabled(): only so kallsyms has BPF's symbols. */
+int tracker_image_list_error(void)
+{
+	return is_set_otherwise("/proc/sys/net/core/bpf_jit_kallsyms", '1') ||
+			       is_set_otherwise("/proc/sys/net/core/bpf_jit_harden", '0')
+		       ? -ENODATA
+		       : 0;
+}
+
 static int open_kallsyms(struct tracker *tracker)
 {
+	tracker->images_source.error = tracker_image_list_error();
+
 	int fd = open(KALLSYMS, O_RDONLY | O_CLOEXEC);
 
 	tracker->kallsyms_reads++;

@@ -17,14 +17,14 @@ struct row {
 struct rows {
 	struct row *rows;
 	size_t count, size;
-	bool modules, images;
+	bool modules, images, out_of_line;
 };
 
 static bool wanted(const struct rows *rows, const struct symbol *symbol)
 {
 	return (rows->modules && symbol->kind == SYMBOL_MODULE) ||
-	       (rows->images &&
-		(symbol->kind == SYMBOL_BPF_IMAGE || symbol->kind == SYMBOL_OUT_OF_LINE));
+	       (rows->images && symbol->kind == SYMBOL_BPF_IMAGE) ||
+	       (rows->out_of_line && symbol->kind == SYMBOL_OUT_OF_LINE);
 }
 
 static int copy_row(const struct symbol *symbol, uint64_t size, void *arg)
@@ -145,8 +145,14 @@ static int compare_rows_with_kernel(struct tracker *tracker, struct rows *rows, 
 	size_t listed = 0;
 	int r = tracker_read_kallsyms(tracker, &list);
 
-	if (r < 0)
+	/* Hidden meanwhile (kptr_restrict): it tells nothing. */
+	if (r == 0 && list.hidden)
+		r = tracker->kallsyms_source.error = -EACCES;
+	if (r < 0) {
+		kallsyms_deinit(&list);
 		return r;
+	}
+	rows->images &= tracker->images_source.error == 0;
 	_cleanup_free_ struct symbol **sorted = calloc(list.count + 1, sizeof(*sorted));
 
 	r = sorted ? symtab_visit(tracker->state.symbols, 0, copy_row, rows) : -ENOMEM;
@@ -171,7 +177,7 @@ static int compare_rows_with_kernel(struct tracker *tracker, struct rows *rows, 
 
 int tracker_compare(struct tracker *tracker, bool images, bool announce, struct differences *found)
 {
-	struct rows rows = {.modules = true, .images = images};
+	struct rows rows = {.modules = true, .images = images, .out_of_line = images};
 	int r = compare_rows_with_kernel(tracker, &rows, announce, found);
 
 	rows_deinit(&rows);

@@ -184,6 +184,8 @@ void tracker_update_modules(struct tracker *tracker)
 		return;
 	tracker->modules_due = false;
 	tracker_read_module_bounds(tracker);
-	tracker_compare(tracker, false, false, &found);
+	/* What cannot be seen now is owed. */
+	if (tracker_compare(tracker, false, false, &found) < 0)
+		tracker->modules_due = true;
 	tracker_measure_modules(tracker);
 }

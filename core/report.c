@@ -20,6 +20,7 @@ enum source_id {
 	SOURCE_UEVENTS,
 	SOURCE_NAMES,
 	SOURCE_MODULES,
+	SOURCE_IMAGES,
 	SOURCE_COUNT,
 };
 
@@ -49,6 +50,9 @@ static const struct {
 			  "needs Linux 5.14 and CAP_BPF with CAP_PERFMON, or CAP_SYS_ADMIN"},
 	[SOURCE_MODULES] = {"modules", "reading /proc/modules",
 			    "the last symbol of a module has no size", "needs CAP_SYSLOG"},
+	[SOURCE_IMAGES] = {"image-list", "reading BPF symbols from /proc/kallsyms",
+			   "trampolines and other images that were there before are not shown",
+			   "needs net.core.bpf_jit_kallsyms 1 and net.core.bpf_jit_harden 0"},
 };
 
 static int source_error(const struct tracker *tracker, enum source_id id)
@@ -66,6 +70,8 @@ static int source_error(const struct tracker *tracker, enum source_id id)
 		return tracker->kernelname_source.error;
 	case SOURCE_MODULES:
 		return tracker->modules_source.error;
+	case SOURCE_IMAGES:
+		return tracker->images_source.error;
 	case SOURCE_COUNT:
 		break;
 	}
@@ -82,6 +88,8 @@ static void append_source(struct text *text, enum source_id id, int error, size_
 	text_printf(text, "missing: %s failed: ", sources[id].tried);
 	if (id == SOURCE_KALLSYMS && error == -EACCES)
 		text_puts(text, "every address is 0 for this process");
+	else if (id == SOURCE_IMAGES && error == -ENODATA)
+		text_puts(text, "they are not listed");
 	else if (id == SOURCE_KALLSYMS && error == -EBADMSG)
 		text_printf(text, "line %zu is not a symbol", line);
 	else
@@ -259,6 +267,7 @@ bool tracker_check(struct text *text)
 		[SOURCE_UEVENTS] = check_uevents(),
 		[SOURCE_NAMES] = check_names(),
 		[SOURCE_MODULES] = check_modules(),
+		[SOURCE_IMAGES] = tracker_image_list_error(),
 	};
 	bool all = true;
 
@@ -269,8 +278,5 @@ bool tracker_check(struct text *text)
 	}
 	all &= check_setting(text, "/proc/sys/net/core/bpf_jit_enable", '0', "jit",
 			     "programs have no machine code and no symbols until it is 1");
-	all &= check_setting(
-		text, "/proc/sys/net/core/bpf_jit_kallsyms", '0', "jit-kallsyms",
-		"images that were there before the start are not listed until it is 1");
 	return all;
 }

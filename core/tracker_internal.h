@@ -48,7 +48,7 @@ struct tracker {
 	int uevents;
 	struct kernelname *kernelname;
 	struct source rings_source, uevents_source, kernelname_source, kallsyms_source,
-		programs_source, modules_source;
+		programs_source, modules_source, images_source;
 
 	/* CLOCK_MONOTONIC ns of the last moment at which nothing was missing. */
 	uint64_t whole_at;
@@ -98,6 +98,8 @@ int tracker_walk_programs(struct tracker *tracker, bool announce, struct differe
 /* Compares module symbols, and with images those too, with kallsyms. Adds to found. */
 int tracker_compare(struct tracker *tracker, bool images, bool announce, struct differences *found);
 /* The rows of kallsyms that have a module. */
+/* -ENODATA if settings keep BPF's symbols out of kallsyms. */
+int tracker_image_list_error(void);
 int tracker_read_kallsyms(struct tracker *tracker, struct kallsyms *ret);
 /* Gives a row of kallsyms the length that the kernel reckons it to have, or a page. */
 void tracker_complete_image(struct tracker *tracker, struct symbol *symbol);

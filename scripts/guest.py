@@ -43,8 +43,8 @@ BOOT_MODULES = ('fuse', 'overlay')
 # There for tests to load.
 TEST_MODULES = ('dummy', 'ifb', 'veth')
 # Tools that tests run and whose way of working matters; the others are busybox's.
-TOOLS = ('bpftool', 'cat', 'cmp', 'cp', 'find', 'grep', 'ls', 'mount', 'readelf', 'rm', 'sh', 'stat',
-         'tar', 'timeout', 'true', 'umount', 'unshare')
+TOOLS = ('bpftool', 'cat', 'cmp', 'cp', 'find', 'grep', 'ls', 'mount', 'readelf', 'rm', 'setpriv',
+         'sh', 'stat', 'tar', 'timeout', 'true', 'umount', 'unshare')
 TOOLS_OF = {
     'source_tools': ('addr2line', 'gdb', 'nm', 'objdump', 'python3'),
     'tools': ('cpio', 'dd', 'head', 'less', 'python3', 'rg', 'rsync', 'strace', 'tail', 'wc'),
@@ -302,7 +302,7 @@ def machine(kernel, initrd, console, results, cpus, memory, append):
             '-initrd', initrd, '-chardev', f'file,id=console,path={console}',
             '-chardev', f'file,id=results,path={results}', '-serial', 'chardev:console',
             '-serial', 'chardev:results', '-append',
-            f'console=ttyS0 panic=-1 oops=panic clocksource=tsc tsc=reliable {append}'.strip()]
+            f'console=ttyS0 panic=-1 oops=panic {append}'.strip()]
 
 
 class Results:
@@ -359,7 +359,9 @@ def run(root, tests, seconds, cpus=2, memory=1024, append=''):
     add_modules(archive, root)
     add_tools(archive, tests)
     add_tests(archive, tests, 1 if accelerated() else 3)
-    (kernel,) = glob.glob(os.path.join(root, 'boot', 'vmlinuz-*'))
+    # Newer packages have it beside the modules.
+    (kernel,) = (glob.glob(os.path.join(root, 'boot', 'vmlinuz-*')) or
+                 glob.glob(os.path.join(root, 'lib', 'modules', '*', 'vmlinuz')))
     with tempfile.TemporaryDirectory() as scratch:
         initrd, console, results = (os.path.join(scratch, name)
                                     for name in ('initrd', 'console', 'results'))

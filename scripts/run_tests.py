@@ -35,7 +35,8 @@ SANITIZED_LIVE = ('access', 'addr', 'bpf_tree', 'mount', 'nodes', 'pidns')
 TSAN_TESTS = ('addr', 'mount', 'node', 'nodes', 'pool')
 # What the build machine's kernel may refuse: trampolines, modules.
 VM_KERNEL = 'bookworm'
-VM_TESTS = ('rings', 'trampolines')
+VM_TESTS = ('modules', 'rings', 'trampolines')
+VM_CHURN = '3'
 VM_SECONDS = 240
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:exitcode=23:detect_stack_use_after_return=1',
@@ -211,6 +212,8 @@ def stage_vm(count):
     ran = []
     try:
         tests = guest.live_tests(directory, VM_TESTS)
+        for test in tests:
+            test['env']['KSYMFS_CHURN'] = VM_CHURN
         root = guest.fetch_kernel(VM_KERNEL)
         for record in guest.run(root, tests, VM_SECONDS):
             if record['name']:

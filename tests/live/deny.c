@@ -2,7 +2,7 @@
 /*
  * Runs a program that is denied something, as some machines deny it: `DENY=WHAT DENY_RUN=PROGRAM
  * deny ARGS...` execs PROGRAM with ARGS. WHAT is the name of a system call that fails with EPERM
- * (seccomp), or cap_syslog, a capability that is dropped.
+ * (seccomp), or cap_syslog, a capability that is dropped, or `cap NUMBER`, any other.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -43,6 +43,8 @@ static int deny(const char *what)
 {
 	if (strcmp(what, "cap_syslog") == 0)
 		return prctl(PR_CAPBSET_DROP, CAP_SYSLOG);
+	if (strncmp(what, "cap ", 4) == 0)
+		return prctl(PR_CAPBSET_DROP, atoi(what + 4));
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		if (strcmp(what, calls[i].name) == 0)
 			return deny_call(calls[i].number);

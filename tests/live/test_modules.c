@@ -14,7 +14,7 @@
 
 #include "core/kernelname.h"
 
-#define ROUNDS 20
+#define ROUNDS 10
 
 static const char *const places[][2] = {
 	{"dummy", "numdummies=0"},
@@ -41,17 +41,20 @@ static void need_modules(void)
 	}
 }
 
-/* The rows of one module, sorted; the list owns their text. */
-static size_t rows_of(struct symbol_list *list, const char *module)
+/* Leaves the lines of one module in a list; returns it. */
+static char *only_module(char *text, const char *module)
 {
-	size_t kept = 0;
+	char needle[80], *to = text;
 
-	symbol_list_sort(list);
-	for (size_t i = 0; i < list->count; i++)
-		if (strcmp(list->rows[i].module, module) == 0)
-			list->rows[kept++] = list->rows[i];
-	list->count = kept;
-	return kept;
+	snprintf(needle, sizeof(needle), "\t[%s]", module);
+	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+		if (!memmem(line, end - line, needle, strlen(needle)))
+			continue;
+		memmove(to, line, end + 1 - line);
+		to += end + 1 - line;
+	}
+	*to = '\0';
+	return text;
 }
 
 /* Right now, with no second try, the tree has the rows that the kernel has. */
@@ -59,11 +62,12 @@ static size_t assert_module_rows(const struct ksymfs *fs, const char *module)
 {
 	struct symbol_list ours, kernels;
 
-	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &ours);
-	kallsyms_parse(read_path("/proc/kallsyms", NULL), &kernels);
-	size_t count = rows_of(&kernels, module);
+	ksyms_parse(only_module(ksymfs_read(fs, NULL, "ksyms"), module), &ours);
+	kallsyms_parse(only_module(read_path("/proc/kallsyms", NULL), module), &kernels);
+	symbol_list_sort(&kernels);
+	size_t count = kernels.count;
 
-	assert_int_equal(rows_of(&ours, module), count);
+	assert_int_equal(ours.count, count);
 	for (size_t i = 0; i < count; i++) {
 		assert_int_equal(ours.rows[i].addr, kernels.rows[i].addr);
 		assert_int_equal(ours.rows[i].type, kernels.rows[i].type);
@@ -164,6 +168,16 @@ static void test_one_name_in_two(void **state)
 	unload_module("ifb");
 }
 
+/* Labels of the compiler are symbols in the kernel's list, and none to its %pS
+ * (is_mapping_symbol()). */
+static bool ends_at_label(const struct symbol_list *list, const struct symbol_row *row)
+{
+	const struct symbol_row *next = symbol_at(list, row->addr + row->size);
+
+	return next && (strncmp(next->name, ".L", 2) == 0 || next->name[0] == '$' ||
+			strncmp(next->name, "L0", 2) == 0);
+}
+
 /* A symbol ends where the next one of its module begins, or its part of the module ends. */
 static void test_sizes(void **state)
 {
@@ -187,7 +201,7 @@ static void test_sizes(void **state)
 		if (kernelname_ask(kernel, row->addr, &answer) < 0 || answer.offset ||
 		    row->addr + answer.size <= row->addr)
 			continue;
-		if (row->size != answer.size)
+		if (row->size != answer.size && !ends_at_label(&list, row))
 			fail_msg("%s [%s] has %#" PRIx64 " bytes, and %%pS says %#" PRIx64,
 				 row->name, row->module, row->size, answer.size);
 		checked++;
@@ -198,6 +212,13 @@ static void test_sizes(void **state)
 }
 
 /* ---- churn ---- */
+
+static int rounds(void)
+{
+	const char *asked = getenv("KSYMFS_CHURN");
+
+	return asked ? atoi(asked) : ROUNDS;
+}
 
 /* Reads again and again, and sees that each state is sorted; exits with 0 when stop is there. */
 static pid_t start_reader(const struct ksymfs *fs, const char *stop)
@@ -220,8 +241,7 @@ static pid_t start_reader(const struct ksymfs *fs, const char *stop)
 
 static void test_churn(void **state)
 {
-	const char *more = getenv("KSYMFS_CHURN");
-	int rounds = more ? atoi(more) : ROUNDS, status;
+	int status;
 	struct ksymfs *fs = *state;
 	char stop[sizeof(fs->dir) + 8];
 
@@ -229,7 +249,7 @@ static void test_churn(void **state)
 	snprintf(stop, sizeof(stop), "%s.stop", fs->dir);
 	pid_t reader = start_reader(fs, stop);
 
-	for (int i = 0; i < rounds; i++) {
+	for (int i = 0; i < rounds(); i++) {
 		const char *const *module = places[i % ARRAY_SIZE(places)];
 
 		must_load_module(module[0], module[1]);
@@ -267,7 +287,7 @@ static void test_failing_beside_others(void **state)
 
 	need_modules();
 	assert_int_equal(pthread_create(&failing.thread, NULL, fail_to_load, &failing), 0);
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds(); i++) {
 		must_load_module("ifb", "numifbs=0");
 		close(ksymfs_open(fs, "ksyms"));
 		unload_module("ifb");

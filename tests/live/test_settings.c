@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Settings of the whole machine, and rights: with each, ksymfs says what is missing and the rest
+ * works. Only in a guest, where nobody else lives: see scripts/vm.
+ */
+#include "tests/live/support.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+
+#define KPTR_RESTRICT "/proc/sys/kernel/kptr_restrict"
+#define PERF_PARANOID "/proc/sys/kernel/perf_event_paranoid"
+#define JIT_HARDEN    "/proc/sys/net/core/bpf_jit_harden"
+#define JIT_KALLSYMS  "/proc/sys/net/core/bpf_jit_kallsyms"
+#define CPU1_ONLINE   "/sys/devices/system/cpu/cpu1/online"
+#define NOBODY	      65534
+
+static void need_guest(void)
+{
+	if (!getenv("KSYMFS_GUEST"))
+		skip_because("changes settings of the whole machine: for scripts/vm");
+}
+
+static void write_setting(const char *path, int value)
+{
+	_cleanup_fd_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || dprintf(fd, "%d\n", value) < 0)
+		fail_msg("writing %d to %s: %s", value, path, strerror(errno));
+}
+
+static int read_setting(const char *path)
+{
+	_cleanup_free_ char *text = read_path(path, NULL);
+
+	return atoi(text);
+}
+
+static void assert_value(const struct ksymfs *fs, const char *key, const char *expected)
+{
+	_cleanup_free_ char *value = ksymfs_value(fs, key, "status");
+
+	assert_non_null(value);
+	if (strncmp(value, expected, strlen(expected)) != 0)
+		fail_msg("%s is '%s', not '%s'", key, value, expected);
+}
+
+/* Does the command `check` say that all is there? */
+static bool check(void)
+{
+	return run("exec %s check", getenv("KSYMFS")) == 0;
+}
+
+static bool has_program(const struct ksymfs *fs, int prog)
+{
+	struct oracle oracle;
+	char row[64];
+	_cleanup_free_ char *ksyms = ksymfs_read(fs, NULL, "ksyms");
+
+	oracle_read(prog, &oracle);
+	snprintf(row, sizeof(row), "%016" PRIx64 " %016" PRIx64 " t bpf_prog_%s", oracle.ksyms[0],
+		 (uint64_t)oracle.func_lens[0], oracle.tag);
+	bool has = count_lines_with_prefix(ksyms, row) == 1;
+	oracle_deinit(&oracle);
+	return has;
+}
+
+static void test_kptr_restrict(void **state)
+{
+	need_guest();
+	int was = read_setting(KPTR_RESTRICT);
+
+	for (int value = 0; value <= 2; value++) {
+		write_setting(KPTR_RESTRICT, value);
+		_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+
+		assert_value(fs, "kallsyms", value < 2 ? "ok" : "missing: ");
+		assert_value(fs, "health", value < 2 ? "ok" : "degraded");
+		assert_int_equal(check(), value < 2);
+		int fd = ksymfs_open(fs, "ksyms");
+		assert_true(value < 2 ? fd >= 0 : fd == -EACCES);
+		if (fd >= 0)
+			close(fd);
+	}
+	write_setting(KPTR_RESTRICT, was);
+}
+
+/* Addresses hidden while it runs: what is known stays, and what changed then is seen later. */
+static void test_hidden_meanwhile(void **state)
+{
+	need_guest();
+	if (load_module("dummy", "numdummies=0") < 0)
+		skip_because("module dummy cannot be loaded");
+	int was = read_setting(KPTR_RESTRICT);
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+	_cleanup_free_ char *before = ksymfs_read(fs, NULL, "ksyms");
+	size_t modules = count_lines_with(before, "]");
+
+	assert_true(count_lines_with(before, "\t[dummy]") > 0);
+	write_setting(KPTR_RESTRICT, 2);
+	assert_int_equal(load_module("ifb", "numifbs=0"), 0);
+	_cleanup_free_ char *hidden = ksymfs_read(fs, NULL, "ksyms");
+	assert_value(fs, "health", "degraded");
+	assert_value(fs, "kallsyms", "missing: ");
+	assert_int_equal(count_lines_with(hidden, "]"), modules);
+	write_setting(KPTR_RESTRICT, was);
+	_cleanup_free_ char *after = ksymfs_read(fs, NULL, "ksyms");
+	assert_true(count_lines_with(after, "\t[ifb]") > 0);
+	assert_value(fs, "health", "ok");
+	assert_ksyms_is_kallsyms(fs);
+	unload_module("ifb");
+	unload_module("dummy");
+}
+
+static void test_perf_event_paranoid(void **state)
+{
+	need_guest();
+	int was = read_setting(PERF_PARANOID);
+
+	for (int value = -1; value <= 4; value++) {
+		write_setting(PERF_PARANOID, value);
+		_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+		_cleanup_fd_ int prog = load_simple("paranoid", value);
+
+		assert_value(fs, "health", "ok");
+		assert_true(has_program(fs, prog));
+	}
+	write_setting(PERF_PARANOID, was);
+}
+
+/* CPUs that come back make it compare all with the kernel's list. */
+static void force_resync(const struct ksymfs *fs)
+{
+	_cleanup_free_ char *before = ksymfs_value(fs, "resyncs", "status");
+
+	write_setting(CPU1_ONLINE, 0);
+	write_setting(CPU1_ONLINE, 1);
+	_cleanup_free_ char *after = ksymfs_value(fs, "resyncs", "status");
+	assert_true(atoi(after) > atoi(before));
+}
+
+/* The kernel's list has no BPF symbols then, and that is no reason to forget them. */
+static void check_unlisted(const char *path, int value)
+{
+	int was = read_setting(path);
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+	_cleanup_congestion_ops_ struct congestion_ops *ops = congestion_ops_attach();
+	_cleanup_free_ char *images = ksymfs_read(fs, NULL, "bpf/images");
+
+	write_setting(path, value);
+	_cleanup_fd_ int prog = load_simple("unlisted", value);
+
+	assert_true(has_program(fs, prog));
+	force_resync(fs);
+	assert_true(has_program(fs, prog));
+	_cleanup_free_ char *again = ksymfs_read(fs, NULL, "bpf/images");
+	assert_string_equal(again, images);
+	assert_value(fs, "image-list", "missing: ");
+	assert_false(check());
+	{
+		_cleanup_ksymfs_ struct ksymfs *late = ksymfs_start(NULL);
+
+		assert_true(has_program(late, prog));
+		assert_value(late, "health", "degraded");
+		assert_value(late, "image-list", "missing: ");
+	}
+	write_setting(path, was);
+	force_resync(fs);
+	assert_value(fs, "health", "ok");
+	assert_ksyms_is_kallsyms(fs);
+}
+
+static void test_jit_kallsyms(void **state)
+{
+	need_guest();
+	check_unlisted(JIT_KALLSYMS, 0);
+}
+
+static void test_jit_harden(void **state)
+{
+	need_guest();
+	check_unlisted(JIT_HARDEN, 1);
+	check_unlisted(JIT_HARDEN, 2);
+}
+
+static void test_unprivileged_user(void **state)
+{
+	need_guest();
+	/* It says what is missing, and is no success. */
+	assert_int_equal(run("setpriv --reuid=%d --regid=%d --clear-groups --bounding-set=-all "
+			     "--inh-caps=-all %s check > /tmp/check.out; test $? = 1",
+			     NOBODY, NOBODY, getenv("KSYMFS")),
+			 0);
+	_cleanup_free_ char *said = read_path("/tmp/check.out", NULL);
+	assert_true(count_lines_with(said, ": missing: ") >= 3);
+	assert_int_equal(count_lines_with_prefix(said, "kallsyms: missing: "), 1);
+	assert_int_equal(count_lines_with_prefix(said, "perf-rings: missing: "), 1);
+	unlink("/tmp/check.out");
+}
+
+/* Each right dropped alone: whatever it takes away, the rest is served, and an address is never 0.
+ */
+static void test_each_capability(void **state)
+{
+	need_guest();
+	const char *binary = getenv("KSYMFS");
+	_cleanup_free_ char *real = strdup(binary);
+
+	setenv("KSYMFS", getenv("KSYMFS_DENY"), 1);
+	setenv("DENY_RUN", real, 1);
+	for (int capability = 0; capability <= CAP_LAST_CAP; capability++) {
+		char what[16];
+
+		/* It mounts with this one. */
+		if (capability == CAP_SYS_ADMIN)
+			continue;
+		snprintf(what, sizeof(what), "cap %d", capability);
+		setenv("DENY", what, 1);
+		fprintf(stderr, "# without capability %d\n", capability);
+		struct ksymfs *fs = ksymfs_start(NULL);
+		_cleanup_fd_ int prog = load_simple("dropped", capability);
+		_cleanup_free_ char *health = ksymfs_value(fs, "health", "status");
+		const char *expected = capability == CAP_SYSLOG ? "degraded" : "ok";
+
+		if (strcmp(health, expected) != 0)
+			fail_msg("without capability %d it is %s", capability, health);
+		/* Who asks cannot be told without CAP_SYS_PTRACE. */
+		if (capability == CAP_SYS_PTRACE || capability == CAP_SYSLOG)
+			assert_int_equal(ksymfs_open(fs, "ksyms"), -EACCES);
+		else
+			assert_true(has_program(fs, prog));
+		ksymfs_stop(fs);
+	}
+	setenv("KSYMFS", real, 1);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kptr_restrict),
+		cmocka_unit_test(test_hidden_meanwhile),
+		cmocka_unit_test(test_perf_event_paranoid),
+		cmocka_unit_test(test_jit_kallsyms),
+		cmocka_unit_test(test_jit_harden),
+		cmocka_unit_test(test_unprivileged_user),
+		cmocka_unit_test(test_each_capability),
+	};
+
+	return live_run_bare(tests);
+}
