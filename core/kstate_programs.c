@@ -423,6 +423,14 @@ void kstate_missed_unload(struct kstate *state, uint32_t id, uint64_t last)
 	/* From the last look on nobody knows whose its addresses were. */
 	uint64_t time = MAX(last, prog->loaded_mono);
 
+	/* A look that found something else gone from there dates from after the last one's begin.
+	 */
+	for (size_t i = 0; i < prog->func_count; i++) {
+		const struct symbol *there = kstate_dynamic_symbol(state, prog->funcs[i].addr);
+
+		if (there && there->prog_id == id)
+			time = MAX(time, there->added);
+	}
 	for (size_t i = 0; i < prog->func_count; i++) {
 		const struct symbol *there = kstate_dynamic_symbol(state, prog->funcs[i].addr);
 

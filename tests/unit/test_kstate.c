@@ -218,6 +218,42 @@ static void test_replay_over_baseline(void **state)
 	stop(&f);
 }
 
+static void find_program(struct fixture *f, uint32_t id, const char *symbol, uint64_t seen)
+{
+	const uint8_t tag[BPF_TAG_SIZE] = {id};
+	struct prog_func *func = calloc(1, sizeof(*func));
+	struct prog *prog;
+
+	assert_non_null(func);
+	*func = (struct prog_func){.addr = BASE, .len = 0x20, .symbol = strdup(symbol)};
+	assert_non_null(func->symbol);
+	assert_int_equal(prog_from_records(id, tag, func, 1, 0, &prog), 0);
+	prog->loaded_mono = seen - 10;
+	assert_int_equal(kstate_found_program(&f->state, prog, seen, false), 1);
+}
+
+/*
+ * Without records, a program is found where the last look found another, and the next look finds
+ * both gone: they were there last just before the look that found the second.
+ */
+static void test_found_and_gone(void **state)
+{
+	struct fixture f;
+
+	start_with(&f, &blind, NULL);
+	find_program(&f, 1, "bpf_prog_0100000000000000_a", 100);
+	find_program(&f, 2, "bpf_prog_0200000000000000_b", 200);
+	assert_ksyms(&f,
+		     "ffffffffc0000000 0000000000000020 t bpf_prog_0200000000000000_b\t[bpf]\n");
+	kstate_missed_unload(&f.state, 1, 195);
+	assert_ksyms(&f,
+		     "ffffffffc0000000 0000000000000020 t bpf_prog_0200000000000000_b\t[bpf]\n");
+	kstate_missed_unload(&f.state, 2, 195);
+	assert_ksyms(&f, "");
+	assert_string_equal(name_at(&f, BASE, 150), "bpf_prog_0100000000000000_a");
+	stop(&f);
+}
+
 static void test_expiry(void **state)
 {
 	struct fixture f;
@@ -372,7 +408,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_load_and_unload), cmocka_unit_test(test_unnamed),
 		cmocka_unit_test(test_late_removal),	cmocka_unit_test(test_replay_over_baseline),
-		cmocka_unit_test(test_expiry),		cmocka_unit_test(test_any_order),
+		cmocka_unit_test(test_found_and_gone),	cmocka_unit_test(test_expiry),
+		cmocka_unit_test(test_any_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
