@@ -26,6 +26,7 @@
 enum carry_kind {
 	CARRY_FREE, /* and what is not published yet */
 	CARRY_NODE,
+	CARRY_RETRIES,
 	CARRY_CHUNK,
 	CARRY_SNAPSHOT,
 	CARRY_FILE,
@@ -37,7 +38,6 @@ enum carry_kind {
 	CARRY_BLOB,
 	CARRY_PROGRAM,
 	CARRY_HISTORY,
-	CARRY_IMAGE,
 	CARRY_KINDS,
 };
 

@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "core/pinset_internal.h"
+#include "core/rights.h"
 #include "core/slurp.h"
 #include "core/uevent.h"
 
@@ -464,6 +465,7 @@ static void *watch_thread(void *arg)
 	struct pinset *set = arg;
 
 	set->realtime = pthread_setschedparam(pthread_self(), SCHED_FIFO, &param) == 0;
+	rights_drop_nice();
 	for (;;) {
 		struct epoll_event events[16];
 		int count =

@@ -32,6 +32,7 @@
 #include <time.h>
 
 #include "core/carry.h"
+#include "core/rights.h"
 #include "core/uevent.h"
 
 /* 512 KiB a CPU: some 5,000 records, a burst of 1,500 loads and unloads. */
@@ -381,6 +382,7 @@ static void *read_cpu(void *arg)
 	int fd = rings_cpu_fd(tracker->rings, reader->cpu);
 	bool done = true;
 
+	rights_drop_nice();
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, tracker->stop, &stop) < 0)
 		return NULL;
 	/* A ring wakes once for what it holds: go on until it holds nothing. */
@@ -395,6 +397,7 @@ static void *read_the_rest(void *arg)
 	struct tracker *tracker = reader->tracker;
 	uint64_t count;
 
+	rights_drop_nice();
 	while (wait_for(tracker, tracker->uevents, tracker->timer)) {
 		if (read(tracker->timer, &count, sizeof(count)) < 0 && errno != EAGAIN)
 			return NULL;
@@ -534,6 +537,8 @@ int tracker_create(const struct tracker_options *options, struct tracker **ret)
 		return r;
 	tracker->state.mono_to_unix = mono_to_unix_now();
 	open_sources(tracker);
+	if (options->opened)
+		options->opened(options->arg);
 	if (carry_is_inherited()) {
 		_cleanup_text_ struct text since = {};
 

@@ -36,6 +36,11 @@ struct tracker_options {
 	 * May be NULL.
 	 */
 	void (*events_grew)(void *arg);
+	/*
+	 * Called when the sources are open and there are no threads yet: rights that only opening
+	 * takes may go, but for CAP_SYS_NICE, which each reader drops by itself. May be NULL.
+	 */
+	void (*opened)(void *arg);
 	void *arg;
 };
 

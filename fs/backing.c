@@ -36,13 +36,29 @@ struct backing {
 struct backings {
 	pthread_mutex_t lock;
 	struct session *session;
-	int mount; /* a tmpfs of our own; -1 before it is needed, and where there is none to be had
-		    */
-	bool mount_tried;
+	int mount; /* a tmpfs of our own; -1 where there is none to be had */
 	uint64_t clock;
 	struct backing files[FILES_MAX]; /* fd -1: none */
 	struct backing *inherited;
 };
+
+/*
+ * A tmpfs that is mounted nowhere. memfd_create() has huge pages only where the administrator
+ * turned them on for all of shmem.
+ */
+static int mount_tmpfs(void)
+{
+	_cleanup_fd_ int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return -errno;
+	/* Refused where the kernel has no huge pages: then small ones will do. */
+	fsconfig(fs, FSCONFIG_SET_STRING, "huge", "always", 0);
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -errno;
+	int mount = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	return mount < 0 ? -errno : mount;
+}
 
 int backings_create(struct session *session, struct backings **ret)
 {
@@ -52,7 +68,8 @@ int backings_create(struct session *session, struct backings **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&backings->lock, NULL);
 	backings->session = session;
-	backings->mount = -1;
+	/* Here, for later nothing may be mounted any more: see sandbox.h. */
+	backings->mount = mount_tmpfs();
 	for (size_t i = 0; i < FILES_MAX; i++)
 		backings->files[i].fd = -1;
 	*ret = backings;
@@ -91,30 +108,8 @@ void backings_destroy(struct backings *backings)
 	free(backings);
 }
 
-/*
- * A tmpfs that is mounted nowhere. memfd_create() has huge pages only where the administrator
- * turned them on for all of shmem.
- */
-static int mount_tmpfs(void)
-{
-	_cleanup_fd_ int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
-
-	if (fs < 0)
-		return -errno;
-	/* Refused where the kernel has no huge pages: then small ones will do. */
-	fsconfig(fs, FSCONFIG_SET_STRING, "huge", "always", 0);
-	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return -errno;
-	int mount = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-	return mount < 0 ? -errno : mount;
-}
-
 static int make_file(struct backings *backings)
 {
-	if (!backings->mount_tried) {
-		backings->mount_tried = true;
-		backings->mount = mount_tmpfs();
-	}
 	if (backings->mount < 0)
 		return -ENOENT;
 	int fd = openat(backings->mount, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0400);

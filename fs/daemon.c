@@ -15,9 +15,11 @@
 
 #include "core/carry.h"
 #include "core/heap.h"
+#include "core/rights.h"
 #include "core/pidns.h"
 #include "core/tracker.h"
 #include "fs/handover.h"
+#include "fs/sandbox.h"
 #include "fs/session.h"
 #include "fs/supervise.h"
 #include "fs/views.h"
@@ -39,6 +41,7 @@ struct instance {
 	/* Keeps the session for whoever wakes its readers: an outer lock. */
 	pthread_mutex_t wake_lock;
 	struct session *awake;
+	int rights_error; /* -errno; 0: those that are not needed are gone */
 	struct view views[VIEWS_MAX];
 	size_t view_count;
 };
@@ -156,6 +159,13 @@ static int open_pidns(struct instance *instance, const struct options *options, 
 	return 0;
 }
 
+static void on_opened(void *arg)
+{
+	struct instance *instance = arg;
+
+	instance->rights_error = sandbox_drop_rights();
+}
+
 static int create(struct instance *instance, const struct options *options, struct text *error)
 {
 	const struct tracker_options tracker_options = {
@@ -163,6 +173,7 @@ static int create(struct instance *instance, const struct options *options, stru
 		.retain_bytes = options->retain_bytes,
 		.events_bytes = options->events_bytes,
 		.events_grew = on_events_grew,
+		.opened = on_opened,
 		.arg = instance,
 	};
 	const struct session_options session_options = {
@@ -200,7 +211,11 @@ static int create(struct instance *instance, const struct options *options, stru
 	if (r < 0)
 		return r;
 	session_set_views(instance->session, instance->views, instance->view_count);
-	return 0;
+	/* Who is to be real-time is. */
+	rights_drop_nice();
+	if (instance->rights_error < 0)
+		text_printf(error, "cannot drop rights: %s", strerror(-instance->rights_error));
+	return instance->rights_error;
 }
 
 static void destroy(struct instance *instance)
@@ -273,6 +288,8 @@ int daemon_serve(const struct options *options)
 	} else {
 		if (!options->foreground && chdir("/") == 0)
 			leave_terminal();
+		/* Where the kernel has no filters, status says so. */
+		sandbox_filter_calls();
 		handover_ready(&instance.handover);
 		session_wait(instance.session);
 	}

@@ -37,7 +37,8 @@ struct node_table {
 	uint64_t hash_mask; /* all bits but in tests of collisions */
 	uint64_t last_unique;
 
-	struct retry retries[RETRIES];
+	struct retry *retries; /* outlives us: an ESTALE may be told by one process, the next by
+				  another */
 	unsigned int next_retry;
 
 	struct node *cache_oldest, *cache_newest;
@@ -172,6 +173,16 @@ static bool take_node(void *block, size_t room, void *arg)
 	return true;
 }
 
+static bool take_retries(void *block, size_t room, void *arg)
+{
+	struct node_table *table = arg;
+
+	if (room < RETRIES * sizeof(struct retry) || table->retries)
+		return false;
+	table->retries = block;
+	return true;
+}
+
 int node_table_create(size_t cache_bytes, struct node_table **ret)
 {
 	_cleanup_node_table_ struct node_table *table = calloc(1, sizeof(*table));
@@ -185,7 +196,13 @@ int node_table_create(size_t cache_bytes, struct node_table **ret)
 	table->buckets = FIRST_BUCKETS;
 	table->by_id = calloc(FIRST_BUCKETS, sizeof(struct node *));
 	table->by_path = calloc(FIRST_BUCKETS, sizeof(struct node *));
-	if (!table->by_id || !table->by_path)
+	carry_take(CARRY_RETRIES, take_retries, table);
+	if (!table->retries) {
+		table->retries = carry_alloc(RETRIES * sizeof(struct retry));
+		if (table->retries)
+			carry_publish(table->retries, CARRY_RETRIES);
+	}
+	if (!table->by_id || !table->by_path || !table->retries)
 		return -ENOMEM;
 	/* Numbers that no process before has given. */
 	table->last_unique = carry_root()->generation << 40;
@@ -211,6 +228,7 @@ void node_table_destroy(struct node_table *table)
 			carry_free(node);
 		}
 	}
+	carry_free(table->retries);
 	free(table->by_id);
 	free(table->by_path);
 	pthread_mutex_destroy(&table->lock);

@@ -17,6 +17,7 @@
 #include "core/mountns.h"
 #include "core/tracker.h"
 #include "fs/handover.h"
+#include "fs/sandbox.h"
 #include "fs/session.h"
 #include "fs/views.h"
 
@@ -140,6 +141,7 @@ static void write_handover(const struct view_context *context, struct text *text
 
 	if (!hello || !hello->supervisor)
 		return;
+	sandbox_status(text);
 	text_printf(text, "supervisor: %d\nhandovers: %u\n", hello->supervisor, hello->number);
 	if (!hello->number)
 		return;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "fake_tracker.h"
+#include "fs/sandbox.h"
 #include "fs/session.h"
 
 void fake_tracker_init(struct tracker *tracker, uint64_t events_bytes)
@@ -217,6 +218,10 @@ bool tracker_is_healthy(struct tracker *tracker)
 void session_status(struct session *session, struct text *text)
 {
 	text_puts(text, "session: here\n");
+}
+
+void sandbox_status(struct text *text)
+{
 }
 
 void session_get_resumed(const struct session *session, struct session_resumed *ret)
