@@ -17,6 +17,7 @@
 #define FUSE_FLAG_DIRECT_IO_MMAP   (UINT64_C(1) << 36)
 #define FUSE_FLAG_PASSTHROUGH	   (UINT64_C(1) << 37)
 #define FUSE_FLAG_ALLOW_IDMAP	   (UINT64_C(1) << 40)
+#define FUSE_OPEN_FLAG_NOFLUSH	   (1u << 5)
 #define FUSE_OPEN_FLAG_PASSTHROUGH (1u << 7)
 
 struct in_header {
@@ -177,7 +178,7 @@ struct fuseext_open_out fuseext_open_passthrough(uint64_t fh, int32_t backing)
 {
 	return (struct fuseext_open_out){
 		.fh = fh,
-		.open_flags = FUSE_OPEN_FLAG_PASSTHROUGH,
+		.open_flags = FUSE_OPEN_FLAG_PASSTHROUGH | FUSE_OPEN_FLAG_NOFLUSH,
 		.backing_id = backing,
 	};
 }

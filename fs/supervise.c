@@ -17,6 +17,7 @@
 
 #include "fs/handover.h"
 #include "fs/mount.h"
+#include "fs/notify.h"
 
 #define MS UINT64_C(1000000)
 
@@ -255,6 +256,7 @@ static void became_ready(struct supervisor *supervisor)
 		tell_ready(supervisor);
 	}
 	supervisor->was_ready = true;
+	notify_manager("READY=1");
 }
 
 static void handle_message(struct supervisor *supervisor, const struct handover_message *message,
@@ -406,6 +408,7 @@ static void stop(struct supervisor *supervisor)
 	if (supervisor->stopping)
 		return;
 	supervisor->stopping = true;
+	notify_manager("STOPPING=1");
 	supervisor->kill_at = now_ns() + END_NS;
 	mount_detach(&supervisor->mount);
 	if (supervisor->daemon)

@@ -122,20 +122,25 @@ class Mount:
         # The clock of another process, as clock_getcpuclockid() makes it.
         return time.clock_gettime((~self.daemon << 3) | 2)
 
+    def pids(self):
+        return self.daemon, self.process.pid
+
     def resident(self):
-        """Bytes that its memory takes, those of the rings included."""
-        with open(f'/proc/{self.daemon}/status', encoding='ascii') as file:
-            for line in file:
-                if line.startswith('VmRSS:'):
-                    return int(line.split()[1]) * 1024
-        raise KeyError('VmRSS')
+        """Bytes that the memory of both processes takes, that of the rings included."""
+        total = 0
+        for pid in self.pids():
+            with open(f'/proc/{pid}/status', encoding='ascii') as file:
+                total += sum(int(line.split()[1]) for line in file if line.startswith('VmRSS:'))
+        return total * 1024
 
     def switches(self):
-        """How often its threads gave up or lost a CPU."""
+        """How often the threads of both processes gave up or lost a CPU."""
         total = 0
-        for task in os.listdir(f'/proc/{self.daemon}/task'):
-            with open(f'/proc/{self.daemon}/task/{task}/status', encoding='ascii') as file:
-                total += sum(int(line.split()[1]) for line in file if '_ctxt_switches' in line)
+        for pid in self.pids():
+            for task in os.listdir(f'/proc/{pid}/task'):
+                with open(f'/proc/{pid}/task/{task}/status', encoding='ascii') as file:
+                    total += sum(int(line.split()[1]) for line in file
+                                 if '_ctxt_switches' in line)
         return total
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ksyms, addr/ and the daemon that keeps them."""
+import contextlib
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -130,6 +132,22 @@ def start(bench):
             subprocess.run([bench.ksymfs, 'umount', path], check=True)
     ours, theirs = (statistics.median(side) for side in zip(*times))
     return Figure(ours / theirs, f'{milliseconds(ours)} against {milliseconds(theirs)}')
+
+
+@row('SIGTERM to the end, with ksyms, events and a directory open', below(1000, '{:.0f} ms'))
+def end(bench):
+    times = []
+    for _ in range(bench.pick(1, 5)):
+        with bench.mounted() as mount, contextlib.ExitStack() as stack:
+            for name in ('ksyms', 'events', 'bpf'):
+                stack.callback(os.close, os.open(mount / name, os.O_RDONLY))
+            begin = time.monotonic()
+            mount.process.send_signal(signal.SIGTERM)
+            mount.process.wait(30)
+            times.append(time.monotonic() - begin)
+            if os.path.ismount(mount.path):
+                raise RuntimeError('ksymfs left its mount')
+    return Figure(statistics.median(times) * 1000)
 
 
 @row('resident memory, after ksyms and bpf/ were read', below(40, '{:.1f} MiB'))
