@@ -170,8 +170,6 @@ void tracker_metrics(struct tracker *tracker, struct text *text)
 	for (int id = 0; id < SOURCE_COUNT; id++)
 		text_printf(text, "ksymfs_source_up{source=\"%s\"} %d\n", sources[id].key,
 			    source_error(tracker, id) == 0);
-	metric(text, "healthy", "gauge", "Whether all sources work and no loss is unmended.",
-	       is_healthy(tracker));
 	metric(text, "symbols", "gauge", "Kernel symbols.", symtab_count(state->symbols));
 	metric(text, "programs_loaded", "gauge", "BPF programs that are loaded.",
 	       progset_loaded(state->programs));

@@ -189,7 +189,7 @@ static int render_metrics(void *view, const struct view_path *path,
 		    "# HELP ksymfs_info The version of ksymfs.\n"
 		    "# TYPE ksymfs_info gauge\n"
 		    "ksymfs_info{version=\"%s\"} 1\n"
-		    "# HELP ksymfs_healthy Whether all sources are there and nothing is lost.\n"
+		    "# HELP ksymfs_healthy Whether all sources work and no loss is unmended.\n"
 		    "# TYPE ksymfs_healthy gauge\n"
 		    "ksymfs_healthy %d\n",
 		    KSYMFS_VERSION, tracker_is_healthy(context->tracker));

@@ -101,6 +101,14 @@ check "cp -a of the BPF part" cp -a "$tree/bpf/programs" "$program" "$scratch/rs
 check "writing is refused" sh -c "! (: >$tree/new) 2>/dev/null && ! rm $tree/ksyms 2>/dev/null &&
 	! mkdir $tree/bpf/new 2>/dev/null"
 
+# One HELP and TYPE a name, ahead of its samples; no sample twice.
+check "metrics are what Prometheus takes" awk '
+	/^# (HELP|TYPE) / { if (seen[$2 " " $3]++ || sampled[$3]) exit bad = 1; next }
+	{ name = $1; sub(/\{.*/, "", name); sampled[name] = 1
+	  if (!seen["HELP " name] || !seen["TYPE " name] || had[$1]++ || $2 !~ /^[0-9.e+-]+$/ || NF != 2)
+		exit bad = 1 }
+	END { exit bad || !NR }' "$tree/metrics"
+
 echo "1..$number"
 finish
 if [ $left -ne 0 ]; then
