@@ -294,8 +294,7 @@ int tracker_baseline(struct tracker *tracker)
 	if (r == 0) {
 		bool inherited = carry_is_inherited();
 
-		tracker_read_module_bounds(tracker);
-		tracker_measure_modules(tracker);
+		tracker_look_at_modules(tracker);
 		if (inherited)
 			kstate_restore_symbols(&tracker->state);
 		/* What another process did not know any more of is news. */
@@ -365,8 +364,7 @@ void tracker_resync(struct tracker *tracker)
 
 	if (!tracker->state.hidden)
 		tracker_compare(tracker, true, true, &found);
-	tracker_read_module_bounds(tracker);
-	tracker_measure_modules(tracker);
+	tracker_look_at_modules(tracker);
 	if (tracker_walk_programs(tracker, true, &found) == 0 && !tracker->programs_source.error)
 		drop_ownerless(tracker, seen, &found);
 	tracker->resyncs++;

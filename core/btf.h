@@ -81,8 +81,9 @@ static inline bool btf_objects_has(const struct btf_objects *objects, uint32_t i
 int btf_objects_read(struct btf_objects *objects, uint32_t id, int fd, struct blob **ret);
 /*
  * The name of a type in the object with this id, the kernel's, a module's or a program's: a string
- * of the caller's. -ENOENT when there is no such object or it has no name, -EPERM, and the errors
- * of btf_file_open() and btf_file_name().
+ * of the caller's. An id of 0 is the kernel's own, which has none before 5.11. -ENOENT when there
+ * is no such object or it has no name, -EPERM, and the errors of btf_file_open() and
+ * btf_file_name().
  */
 int btf_objects_name(struct btf_objects *objects, uint32_t id, uint32_t type_id, char **ret);
 

@@ -115,17 +115,19 @@ static int program_name(struct btf_objects *objects, uint32_t id, int fd, uint32
 
 int btf_objects_name(struct btf_objects *objects, uint32_t id, uint32_t type_id, char **ret)
 {
-	_cleanup_fd_ int fd = bpf_btf_get_fd_by_id(id);
+	_cleanup_fd_ int fd = id ? bpf_btf_get_fd_by_id(id) : -1;
 	char name[OBJECT_NAME_SIZE] = "";
 	struct bpf_btf_info info = {.name = (uintptr_t)name, .name_len = sizeof(name)};
 	uint32_t len = sizeof(info);
 	struct btf_file *file;
 
-	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
+	if (!id)
+		strcpy(name, "vmlinux");
+	else if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) < 0)
 		return -errno;
-	name[sizeof(name) - 1] = '\0';
-	if (!info.kernel_btf)
+	else if (!info.kernel_btf)
 		return program_name(objects, id, fd, type_id, ret);
+	name[sizeof(name) - 1] = '\0';
 	int r = kernel_file(objects, id, name, &file);
 
 	return r < 0 ? r : btf_file_name(file, type_id, ret);

@@ -7,6 +7,10 @@
  * it is 0 the module's list is final. Until then each request asks again, and the list is re-read
  * when it has happened.
  *
+ * A load that fails raises no uevent. Its symbols may have been in the list when somebody else's
+ * load asked for a look: so after each look whoever is not live in /proc/modules, or not in it, is
+ * looked at again until it is one or the other.
+ *
  * Since 6.4 the parts of a module (text, data, what is read-only after init, ...) lie apart, and
  * /proc/modules has the place of the text and the size of all. Where a part ends the kernel itself
  * is asked, by %pS: of each symbol that is the last one in its page.
@@ -34,7 +38,7 @@ static bool has_bound(const struct module_list *list, const struct module_bound 
 	return false;
 }
 
-int tracker_read_module_bounds(struct tracker *tracker)
+static int read_bounds(struct tracker *tracker)
 {
 	_cleanup_fd_ int fd = open(MODULES, O_RDONLY | O_CLOEXEC);
 	struct module_list list = {};
@@ -108,7 +112,7 @@ static int find_page_end(const struct symbol *symbol, uint64_t size, void *arg)
 	return 0;
 }
 
-void tracker_measure_modules(struct tracker *tracker)
+static void measure(struct tracker *tracker)
 {
 	struct page_ends ends = {};
 	struct kernelname_answer answer;
@@ -148,11 +152,14 @@ static unsigned long init_size(const char *name)
 	return strtoul(text, NULL, 0);
 }
 
-void tracker_module_added(struct tracker *tracker, const char *name)
+/* Remembers a module whose init part is there, to look again when it is not. */
+static void settle(struct tracker *tracker, const char *name)
 {
-	tracker->modules_due = true;
 	if (!init_size(name))
 		return;
+	for (size_t i = 0; i < tracker->settling_count; i++)
+		if (strcmp(tracker->settling[i], name) == 0)
+			return;
 	if (tracker->settling_count == ARRAY_SIZE(tracker->settling)) {
 		/* More at once than are kept by name: the oldest has had its time. */
 		free(tracker->settling[0]);
@@ -163,6 +170,74 @@ void tracker_module_added(struct tracker *tracker, const char *name)
 
 	if (copy)
 		tracker->settling[tracker->settling_count++] = copy;
+}
+
+void tracker_module_added(struct tracker *tracker, const char *name)
+{
+	tracker->modules_due = true;
+	settle(tracker, name);
+}
+
+static const struct module_bound *find_module(const struct module_list *list, const char *name)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (strcmp(list->modules[i].name, name) == 0)
+			return &list->modules[i];
+	return NULL;
+}
+
+struct module_walk {
+	struct tracker *tracker;
+	const char *last;
+};
+
+static int check_module(const struct symbol *symbol, uint64_t size, void *arg)
+{
+	struct module_walk *walk = arg;
+	struct tracker *tracker = walk->tracker;
+
+	if (symbol->kind != SYMBOL_MODULE || symbol->module == walk->last)
+		return 0;
+	walk->last = symbol->module;
+	const struct module_bound *module = find_module(&tracker->modules, symbol->module);
+
+	if (!module)
+		tracker->modules_due = true;
+	else if (!module->live)
+		tracker->modules_unsettled = true;
+	else
+		settle(tracker, symbol->module);
+	return 0;
+}
+
+void tracker_look_at_modules(struct tracker *tracker)
+{
+	struct module_walk walk = {.tracker = tracker};
+
+	tracker->modules_unsettled = false;
+	if (read_bounds(tracker) == 0)
+		symtab_visit(tracker->state.symbols, 0, check_module, &walk);
+	measure(tracker);
+}
+
+/* Are there others than when last looked at, or in another state? */
+static bool modules_changed(const struct tracker *tracker)
+{
+	_cleanup_fd_ int fd = open(MODULES, O_RDONLY | O_CLOEXEC);
+	const struct module_list *known = &tracker->modules;
+	struct module_list list = {};
+	bool changed = true;
+
+	if (fd < 0 || module_list_read(fd, &list, NULL) < 0)
+		return true;
+	if (list.count == known->count) {
+		changed = false;
+		for (size_t i = 0; i < list.count; i++)
+			changed |= list.modules[i].live != known->modules[i].live ||
+				   strcmp(list.modules[i].name, known->modules[i].name) != 0;
+	}
+	module_list_deinit(&list);
+	return changed;
 }
 
 void tracker_update_modules(struct tracker *tracker)
@@ -180,12 +255,13 @@ void tracker_update_modules(struct tracker *tracker)
 		tracker->modules_due = true;
 	}
 	tracker->settling_count = kept;
+	if (tracker->modules_unsettled && !tracker->modules_due)
+		tracker->modules_due = modules_changed(tracker);
 	if (!tracker->modules_due || tracker->state.hidden)
 		return;
 	tracker->modules_due = false;
-	tracker_read_module_bounds(tracker);
 	/* What cannot be seen now is owed. */
 	if (tracker_compare(tracker, false, false, &found) < 0)
 		tracker->modules_due = true;
-	tracker_measure_modules(tracker);
+	tracker_look_at_modules(tracker);
 }

@@ -301,9 +301,6 @@ static int program_type_name(const struct prog *prog, uint32_t type_id, char **r
 	return name && name[0] ? copy_string(name, ret) : -ENOENT;
 }
 
-/* The kernel loads its own BTF before all others. */
-#define VMLINUX_BTF_ID 1
-
 /*
  * bpf_trampoline_KEY[_N]: the key is btf_obj_id << 32 | 0x80000000 | btf_id for a function of the
  * kernel, prog_id << 32 | btf_id for a BPF program; on 5.10 a kernel function's is the bare btf_id
@@ -329,6 +326,6 @@ char *tracker_image_target(struct tracker *tracker, const char *name)
 			program_type_name(prog, low, &target);
 		return target;
 	}
-	prog_btf_name(tracker->reader, high ? high : VMLINUX_BTF_ID, low & 0x7fffffff, &target);
+	prog_btf_name(tracker->reader, high, low & 0x7fffffff, &target);
 	return target;
 }

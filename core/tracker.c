@@ -273,7 +273,7 @@ static void catch_up(struct tracker *tracker, bool uevents)
 			drain_uevents(tracker);
 		if (tracker->rings && rings_pending(tracker->rings))
 			drain_rings(tracker);
-		if (tracker->modules_due || tracker->settling_count)
+		if (tracker->modules_due || tracker->modules_unsettled || tracker->settling_count)
 			tracker_update_modules(tracker);
 		if (!tracker->rings)
 			tracker_walk_programs(tracker, true, &found);
@@ -406,6 +406,19 @@ static void *read_the_rest(void *arg)
 	return NULL;
 }
 
+static void put_on_cpu(const struct reader *reader)
+{
+	size_t size = CPU_ALLOC_SIZE(reader->cpu + 1);
+	cpu_set_t *cpus = CPU_ALLOC(reader->cpu + 1);
+
+	if (!cpus)
+		return;
+	CPU_ZERO_S(size, cpus);
+	CPU_SET_S(reader->cpu, size, cpus);
+	pthread_setaffinity_np(reader->thread, size, cpus);
+	CPU_FREE(cpus);
+}
+
 /* With the lock held, or before there are others. */
 static int start_reader(struct tracker *tracker, void *(*run)(void *), unsigned int cpu)
 {
@@ -431,16 +444,8 @@ static int start_reader(struct tracker *tracker, void *(*run)(void *), unsigned 
 	readers[tracker->reader_count++] = reader;
 	if (run != read_cpu)
 		return 0;
-	size_t size = CPU_ALLOC_SIZE(cpu + 1);
-	cpu_set_t *cpus = CPU_ALLOC(cpu + 1);
-
 	/* Without the right place or priority it works too, and comes too late more often. */
-	if (cpus) {
-		CPU_ZERO_S(size, cpus);
-		CPU_SET_S(cpu, size, cpus);
-		pthread_setaffinity_np(reader->thread, size, cpus);
-		CPU_FREE(cpus);
-	}
+	put_on_cpu(reader);
 	snprintf(name, sizeof(name), "ksymfs-ring/%u", cpu);
 	pthread_setname_np(reader->thread, name);
 	if (pthread_setschedparam(reader->thread, SCHED_FIFO, &priority) == 0)
@@ -464,20 +469,25 @@ static int start_readers(struct tracker *tracker)
 	return r;
 }
 
-static bool has_reader(const struct tracker *tracker, unsigned int cpu)
+static const struct reader *find_reader(const struct tracker *tracker, unsigned int cpu)
 {
 	for (size_t i = 1; i < tracker->reader_count; i++)
 		if (tracker->readers[i]->cpu == cpu)
-			return true;
-	return false;
+			return tracker->readers[i];
+	return NULL;
 }
 
 static void cpu_came_online(struct tracker *tracker, unsigned int cpu)
 {
 	if (!tracker->rings || rings_cpu_online(tracker->rings, cpu) <= 0)
 		return;
+	const struct reader *reader = find_reader(tracker, cpu);
+
+	/* The kernel lets it run anywhere once its CPU has gone. */
+	if (reader)
+		put_on_cpu(reader);
 	/* Before the readers are started, they are started for this one too. */
-	if (tracker->reader_count && !has_reader(tracker, cpu))
+	else if (tracker->reader_count)
 		start_reader(tracker, read_cpu, cpu);
 	/* What it did before it had a ring nobody has seen. */
 	tracker->resync_due = true;

@@ -54,7 +54,7 @@ struct tracker {
 	uint64_t whole_at;
 	uint64_t inherited_at; /* the same of the process before this one; when we started */
 	bool resync_due;
-	bool modules_due;
+	bool modules_due, modules_unsettled;
 	struct module_list modules; /* whose bounds are in the table */
 	char *settling[32];	    /* modules whose init part was there when last looked */
 	size_t settling_count;
@@ -104,9 +104,11 @@ int tracker_read_kallsyms(struct tracker *tracker, struct kallsyms *ret);
 /* Gives a row of kallsyms the length that the kernel reckons it to have, or a page. */
 void tracker_complete_image(struct tracker *tracker, struct symbol *symbol);
 
-int tracker_read_module_bounds(struct tracker *tracker);
-/* Asks where the parts of modules end that are not measured yet. */
-void tracker_measure_modules(struct tracker *tracker);
+/*
+ * Reads after kallsyms was read which modules there are: bounds their symbols, and remembers those
+ * that are only coming or going.
+ */
+void tracker_look_at_modules(struct tracker *tracker);
 /* A uevent said that a module is there; settles when its init part is dropped. */
 void tracker_module_added(struct tracker *tracker, const char *name);
 /* Re-reads module symbols if a uevent, or a module that has settled, asks for it. */

@@ -110,14 +110,14 @@ class Apt:
 
 
 def kernel_packages(apt, package):
-    """What has the image and the modules: the packages that a meta package leads to."""
+    """What has the image and the modules: the packages that a package without files leads to."""
     wanted, found = [package], []
     while wanted:
         name = wanted.pop()
         found.append(name)
         wanted += [other for other in apt.depends(name) if other not in found + wanted and
                    re.match(r'linux-(image|binary|modules)-', other)]
-    return found
+    return found[1:]
 
 
 def unpack(directory, root):

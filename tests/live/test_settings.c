@@ -7,6 +7,9 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #define KPTR_RESTRICT "/proc/sys/kernel/kptr_restrict"
 #define PERF_PARANOID "/proc/sys/kernel/perf_event_paranoid"
@@ -234,6 +237,124 @@ static void test_each_capability(void **state)
 	setenv("KSYMFS", real, 1);
 }
 
+/* ---- CPUs that go and come ---- */
+
+/* Every reader of a ring is where its ring is. */
+static void assert_readers_at_home(const struct ksymfs *fs)
+{
+	_cleanup_free_ char *pid = ksymfs_value(fs, "pid", "status");
+
+	assert_int_equal(
+		run("cd /proc/%s/task && for task in *; do "
+		    "name=$(cat $task/comm); case $name in ksymfs-ring/*) "
+		    "grep -q \"Cpus_allowed_list:[[:space:]]*${name#*/}$\" $task/status || "
+		    "{ echo $name; cat $task/status; exit 1; };; esac; done",
+		    pid),
+		0);
+}
+
+static void set_cpus(bool online)
+{
+	char path[64];
+
+	for (long cpu = 1; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", cpu);
+		write_setting(path, online);
+	}
+}
+
+static void test_cpus_during_churn(void **state)
+{
+	need_guest();
+	if (access(CPU1_ONLINE, W_OK) < 0)
+		skip_because("CPUs do not go offline: %s", strerror(errno));
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+	int pipes[2], status, kept[64];
+
+	assert_readers_at_home(fs);
+	assert_return_code(pipe(pipes), errno);
+	pid_t child = fork();
+	assert_return_code(child, errno);
+	if (child == 0) {
+		close(pipes[1]);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fcntl(pipes[0], F_SETFL, O_NONBLOCK);
+		for (char byte; read(pipes[0], &byte, 1) < 0;)
+			close(load_simple("hotplug_churn", 1));
+		_exit(0);
+	}
+	close(pipes[0]);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		if (i % 16 == 0)
+			set_cpus(i % 32);
+		kept[i] = load_simple("hotplug", i);
+		assert_true(has_program(fs, kept[i]));
+	}
+	set_cpus(true);
+	close(pipes[1]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_ksyms_is_kallsyms(fs);
+	assert_readers_at_home(fs);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		close(kept[i]);
+	assert_ksyms_is_kallsyms(fs);
+}
+
+/* ---- code out of line ---- */
+
+struct row_wait {
+	const char *needle;
+	bool there;
+};
+
+static bool kallsyms_has(void *arg)
+{
+	const struct row_wait *wait = arg;
+	_cleanup_free_ char *text = read_path("/proc/kallsyms", NULL);
+
+	return (strstr(text, wait->needle) != NULL) == wait->there;
+}
+
+/*
+ * Runs a command in tracefs that makes the kernel have a page of code of that module, and one that
+ * takes it back. The optimizer of kprobes works some time later.
+ */
+static void check_out_of_line(const struct ksymfs *fs, const char *module, const char *make,
+			      const char *undo)
+{
+	struct row_wait wait = {module, true};
+
+	if (run("cd /sys/kernel/tracing && %s", make) != 0)
+		skip_because("tracefs refuses: %s", make);
+	if (!wait_until(kallsyms_has, &wait, 10))
+		printf("# lacks: symbols of %s\n", module);
+	assert_ksyms_is_kallsyms(fs);
+	{
+		_cleanup_ksymfs_ struct ksymfs *late = ksymfs_start(NULL);
+
+		assert_ksyms_is_kallsyms(late);
+		assert_int_equal(run("cd /sys/kernel/tracing && %s", undo), 0);
+		assert_ksyms_is_kallsyms(late);
+	}
+	assert_ksyms_is_kallsyms(fs);
+}
+
+static void test_out_of_line(void **state)
+{
+	need_guest();
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+
+	check_out_of_line(fs, "[__builtin__kprobes]",
+			  "echo 'p:ksymfs/probe vfs_link' >> kprobe_events && "
+			  "echo 1 > events/ksymfs/probe/enable",
+			  "echo 0 > events/ksymfs/probe/enable && "
+			  "echo '-:ksymfs/probe' >> kprobe_events");
+	check_out_of_line(fs, "[__builtin__ftrace]",
+			  "echo vfs_link > set_ftrace_filter && echo function > current_tracer",
+			  "echo nop > current_tracer && echo > set_ftrace_filter");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -242,6 +363,8 @@ int main(void)
 		cmocka_unit_test(test_perf_event_paranoid),
 		cmocka_unit_test(test_jit_kallsyms),
 		cmocka_unit_test(test_jit_harden),
+		cmocka_unit_test(test_cpus_during_churn),
+		cmocka_unit_test(test_out_of_line),
 		cmocka_unit_test(test_unprivileged_user),
 		cmocka_unit_test(test_each_capability),
 	};
