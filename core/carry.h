@@ -38,6 +38,7 @@ enum carry_kind {
 	CARRY_BLOB,
 	CARRY_PROGRAM,
 	CARRY_HISTORY,
+	CARRY_PIN,
 	CARRY_KINDS,
 };
 

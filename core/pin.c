@@ -495,6 +495,11 @@ uint64_t pin_pinned_unix(const struct pin *pin)
 	return pin->pinned_unix;
 }
 
+void pin_set_pinned_unix(struct pin *pin, uint64_t unix_ns)
+{
+	pin->pinned_unix = unix_ns;
+}
+
 int pin_pidfd(struct pin *pin)
 {
 	LOCKED(&pin->lock);

@@ -64,6 +64,8 @@ uint64_t pin_start_ticks(const struct pin *pin);
 /* CLOCK_REALTIME ns. */
 uint64_t pin_started_unix(const struct pin *pin);
 uint64_t pin_pinned_unix(const struct pin *pin);
+/* It was pinned by another process, then. Before anybody else has it. */
+void pin_set_pinned_unix(struct pin *pin, uint64_t unix_ns);
 
 /* Readable once the process has exited, all its threads. -1 when released. Belongs to pin. */
 int pin_pidfd(struct pin *pin);

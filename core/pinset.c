@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "core/carry.h"
 #include "core/pinset_internal.h"
 
 uint64_t pinset_clock(void)
@@ -84,6 +85,7 @@ void pinset_tell(struct pinset *set)
 /* Under the lock: the slot is gone after. */
 void pinset_drop(struct pinset *set, struct pinset_slot *slot)
 {
+	struct pin_record *record = slot->record;
 	struct pin *pin = slot->pin;
 
 	if (slot->exited)
@@ -92,6 +94,7 @@ void pinset_drop(struct pinset *set, struct pinset_slot *slot)
 		set->stats.alive--;
 	set->count--;
 	memmove(slot, slot + 1, (char *)&set->slots[set->count] - (char *)slot);
+	carry_free(record);
 	pinwatch_forget(set, pin);
 	pin_release(pin);
 	add_notice(set, pin, false);
@@ -141,7 +144,23 @@ static int check_name(struct pinset *set, const char *name)
 	return slot->exited ? 0 : -EEXIST;
 }
 
-static int insert(struct pinset *set, struct pin *pin, const char *name)
+static struct pin_record *make_record(const struct pin *pin)
+{
+	struct pin_record *record = carry_alloc(sizeof(*record));
+
+	if (!record)
+		return NULL;
+	*record = (struct pin_record){
+		.pid = pin_pid(pin),
+		.start_ticks = pin_start_ticks(pin),
+		.pinned_unix = pin_pinned_unix(pin),
+	};
+	carry_publish(record, CARRY_PIN);
+	return record;
+}
+
+/* announce: it was not pinned before. */
+static int insert(struct pinset *set, struct pin *pin, const char *name, bool announce)
 {
 	LOCKED(&set->lock);
 	struct pinset_slot *slot = find_name(set, name);
@@ -163,11 +182,12 @@ static int insert(struct pinset *set, struct pin *pin, const char *name)
 	if (slot)
 		pin_key(slot->pin, slot->name);
 	slot = &set->slots[set->count++];
-	*slot = (struct pinset_slot){.pin = pin_ref(pin)};
+	*slot = (struct pinset_slot){.pin = pin_ref(pin), .record = make_record(pin)};
 	snprintf(slot->name, sizeof(slot->name), "%s", name);
 	set->stats.alive++;
 	set->stats.added++;
-	add_notice(set, pin, true);
+	if (announce)
+		add_notice(set, pin, true);
 	return 0;
 }
 
@@ -184,7 +204,7 @@ int pinset_pin(struct pinset *set, pid_t pid, bool by_record)
 	r = pin_open(set->options.ns, pid, set->files, set->options.policy, &pin);
 	if (r < 0)
 		return r;
-	r = insert(set, pin, name);
+	r = insert(set, pin, name, true);
 	if (r < 0)
 		return r;
 	/* What was mapped between that look and the first record that counts. */
@@ -192,6 +212,65 @@ int pinset_pin(struct pinset *set, pid_t pid, bool by_record)
 		pin_look(pin, PIN_LOOK_MAPS | PIN_LOOK_ROOT);
 	pinwatch_read_cmdline(set, pin, !by_record);
 	return 0;
+}
+
+struct left_pins {
+	struct pin_record *records;
+	size_t count, size;
+};
+
+static bool take_record(void *block, size_t room, void *arg)
+{
+	struct left_pins *left = arg;
+
+	if (room < sizeof(struct pin_record))
+		return false;
+	if (left->count == left->size) {
+		size_t size = MAX(left->size * 2, (size_t)16);
+		struct pin_record *records = reallocarray(left->records, size, sizeof(*records));
+
+		if (!records)
+			return false;
+		left->records = records;
+		left->size = size;
+	}
+	memcpy(&left->records[left->count++], block, sizeof(left->records[0]));
+	return false;
+}
+
+static int resume(struct pinset *set, const struct pin_record *record)
+{
+	_cleanup_pin_ struct pin *pin = NULL;
+	char name[PIN_NAME_SIZE];
+	int r = pin_open(set->options.ns, record->pid, set->files, set->options.policy, &pin);
+
+	if (r < 0)
+		return r;
+	if (pin_start_ticks(pin) != record->start_ticks)
+		return -ESRCH;
+	pin_set_pinned_unix(pin, record->pinned_unix);
+	snprintf(name, sizeof(name), "%d", record->pid);
+	r = insert(set, pin, name, false);
+	if (r < 0)
+		return r;
+	pin_look(pin, PIN_LOOK_MAPS | PIN_LOOK_ROOT);
+	pinwatch_read_cmdline(set, pin, false);
+	return 0;
+}
+
+void pinset_resume(struct pinset *set, void (*lost)(void *arg, pid_t pid), void *arg)
+{
+	struct left_pins left = {};
+
+	carry_take(CARRY_PIN, take_record, &left);
+	if (left.count) {
+		pinwatch_hold(set);
+		for (size_t i = 0; i < left.count; i++)
+			if (resume(set, &left.records[i]) < 0)
+				lost(arg, left.records[i].pid);
+		pinwatch_unhold(set);
+	}
+	free(left.records);
 }
 
 static int parse_pid(const char *name, pid_t *ret)

@@ -46,6 +46,12 @@ void pinset_destroy(struct pinset *set); /* NULL is fine */
 DEFINE_CLEANUP(pinset, struct pinset *, pinset_destroy)
 
 /*
+ * Pins again what a process that is gone had pinned and what lives still, under the same names. Of
+ * the others `lost` is told.
+ */
+void pinset_resume(struct pinset *set, void (*lost)(void *arg, pid_t pid), void *arg);
+
+/*
  * Applies what the kernel has recorded: every process that has finished an exec is held against the
  * rules, pins whose time is up go. Cheap when there is nothing.
  */

@@ -11,10 +11,18 @@
 
 #define _cleanup_pinset_ CLEANUP(pinset_cleanup)
 
+/* Of a pin, for a process that takes over: a block of carry.h. */
+struct pin_record {
+	int32_t pid;
+	uint64_t start_ticks;
+	uint64_t pinned_unix;
+};
+
 struct pinset_slot {
 	char name[PIN_NAME_SIZE];
 	struct pin *pin;
-	unsigned int look; /* enum pin_look: what records say has changed */
+	struct pin_record *record; /* NULL: no memory for it */
+	unsigned int look;	   /* enum pin_look: what records say has changed */
 	bool exited;
 	uint64_t expires; /* CLOCK_MONOTONIC ns, once exited */
 };

@@ -43,7 +43,8 @@ const char options_help[] =
 	"  --help, --version\n"
 	"\n"
 	"DUR is a number of s, ms, m, h or d; SIZE one of bytes, K, M, G or T. Every --OPTION may\n"
-	"stand in -o as well.\n";
+	"stand in -o as well. SIGHUP replaces the daemon by the program that is on disk now, and\n"
+	"readers go on; SIGTERM unmounts.\n";
 
 struct unit {
 	const char *name;

@@ -459,6 +459,13 @@ static void changed(void *arg, struct pin *pin, bool added)
 	tracker_events_add(view->tracker, "%s pid=%d", added ? "pin-add" : "pin-del", pin_pid(pin));
 }
 
+static void lost(void *arg, pid_t pid)
+{
+	const struct pins_view *view = arg;
+
+	tracker_events_add(view->tracker, "pin-del pid=%d", pid);
+}
+
 static void status(void *data, struct text *text)
 {
 	const struct pins_view *view = data;
@@ -565,6 +572,7 @@ int view_pins_create(const struct view_context *context, struct view *ret)
 	if (r < 0)
 		return r;
 	pinroot_set_pins(view->roots, view->set);
+	pinset_resume(view->set, lost, view);
 	session_set_foreign(context->session, &pinroot_ops, view->roots);
 	*ret = (struct view){&ops, take_ptr(view)};
 	return 0;

@@ -466,6 +466,27 @@ static void test_what_happens_meanwhile(void **state)
 	assert_int_equal(count_lines_with(events, line), 1);
 }
 
+/* A pin of a process that lives goes on, with the time at which it was made. */
+static void test_pins_stay(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct successor successor = {fs, daemon_of(fs)};
+	_cleanup_free_ char *pin = ksymfs_path(fs, "pins/%d", getpid());
+	struct stat before, after, st;
+
+	assert_return_code(mkdir(pin, 0700), errno);
+	assert_int_equal(ksymfs_stat(fs, &before, "pins/%d", getpid()), 0);
+	kill(successor.before, SIGKILL);
+	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	assert_int_equal(ksymfs_stat(fs, &after, "pins/%d", getpid()), 0);
+	assert_int_equal(before.st_mtim.tv_sec, after.st_mtim.tv_sec);
+	assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+	assert_int_equal(ksymfs_stat(fs, &st, "pins/%d/root/etc", getpid()), 0);
+	_cleanup_free_ char *said = ksymfs_value(fs, "state", "pins/%d/info", getpid());
+	assert_string_equal(said, "alive");
+	assert_return_code(rmdir(pin), errno);
+}
+
 /* Who polls events when the daemon dies is woken by what happens after. */
 static void test_poll_goes_on(void **state)
 {
@@ -545,6 +566,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_old_state_stays),
 		cmocka_unit_test(test_poll_goes_on),
+		cmocka_unit_test(test_pins_stay),
 		cmocka_unit_test(test_history_stays),
 		cmocka_unit_test(test_what_happens_meanwhile),
 		cmocka_unit_test(test_kills),
