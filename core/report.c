@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/metric.h"
 #include "core/uevent.h"
 
 enum source_id {
@@ -148,13 +149,6 @@ void tracker_status(struct tracker *tracker, struct text *text)
 		    events.end - events.start, events.start);
 }
 
-static void metric(struct text *text, const char *name, const char *type, const char *help,
-		   uint64_t value)
-{
-	text_printf(text, "# HELP ksymfs_%s %s\n# TYPE ksymfs_%s %s\nksymfs_%s %" PRIu64 "\n", name,
-		    help, name, type, name, value);
-}
-
 void tracker_metrics(struct tracker *tracker, struct text *text)
 {
 	LOCKED(&tracker->lock);
@@ -165,31 +159,27 @@ void tracker_metrics(struct tracker *tracker, struct text *text)
 	if (tracker->rings)
 		rings_stats(tracker->rings, &rings);
 	eventlog_span(state->events, &events);
-	text_puts(text, "# HELP ksymfs_source_up Whether a source works.\n"
-			"# TYPE ksymfs_source_up gauge\n");
+	metric_begin(text, "source_up", "Whether a source works.");
 	for (int id = 0; id < SOURCE_COUNT; id++)
 		text_printf(text, "ksymfs_source_up{source=\"%s\"} %d\n", sources[id].key,
 			    source_error(tracker, id) == 0);
-	metric(text, "symbols", "gauge", "Kernel symbols.", symtab_count(state->symbols));
-	metric(text, "programs_loaded", "gauge", "BPF programs that are loaded.",
-	       progset_loaded(state->programs));
-	metric(text, "programs_retained", "gauge", "BPF programs kept after their unload.",
-	       progset_retained(state->programs));
-	metric(text, "retained_bytes", "gauge", "Bytes of what is kept after its unload.",
-	       progset_retained_bytes(state->programs) + history_bytes(state->history));
-	metric(text, "programs_captured_total", "counter", "Programs read in time.",
-	       state->captured);
-	metric(text, "programs_gone_total", "counter", "Programs gone before they were read.",
-	       state->gone);
-	metric(text, "records_total", "counter", "Records taken from the perf rings.",
-	       rings.records);
-	metric(text, "records_lost_total", "counter", "Records that the kernel had no room for.",
-	       state->lost_records);
-	metric(text, "resyncs_total", "counter", "Looks at the whole after a loss.",
-	       tracker->resyncs);
-	metric(text, "kallsyms_reads_total", "counter", "Reads of /proc/kallsyms.",
-	       tracker->kallsyms_reads);
-	metric(text, "events_bytes_total", "counter", "Bytes ever written to events.", events.end);
+	metric_write(text, "symbols", "Kernel symbols.", symtab_count(state->symbols));
+	metric_write(text, "programs_loaded", "BPF programs that are loaded.",
+		     progset_loaded(state->programs));
+	metric_write(text, "programs_retained", "BPF programs kept after their unload.",
+		     progset_retained(state->programs));
+	metric_write(text, "retained_bytes", "Bytes of what is kept after its unload.",
+		     progset_retained_bytes(state->programs) + history_bytes(state->history));
+	metric_write(text, "programs_captured_total", "Programs read in time.", state->captured);
+	metric_write(text, "programs_gone_total", "Programs gone before they were read.",
+		     state->gone);
+	metric_write(text, "records_total", "Records taken from the perf rings.", rings.records);
+	metric_write(text, "records_lost_total", "Records that the kernel had no room for.",
+		     state->lost_records);
+	metric_write(text, "resyncs_total", "Looks at the whole after a loss.", tracker->resyncs);
+	metric_write(text, "kallsyms_reads_total", "Reads of /proc/kallsyms.",
+		     tracker->kallsyms_reads);
+	metric_write(text, "events_bytes_total", "Bytes ever written to events.", events.end);
 }
 
 static int pass_over(struct symbol *rows, size_t count, void *arg)

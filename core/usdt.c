@@ -22,6 +22,7 @@
 #include <sys/sysmacros.h>
 #include <xxhash.h>
 
+#include "core/metric.h"
 #include "core/offload.h"
 #include "core/usdt_scan.h"
 
@@ -93,21 +94,17 @@ void usdt_metrics(struct usdt *usdt, struct text *text)
 	struct usdt_figures figures;
 
 	get_figures(usdt, &figures);
-	text_printf(text,
-		    "# TYPE ksymfs_usdt_objects gauge\n"
-		    "ksymfs_usdt_objects %zu\n"
-		    "# TYPE ksymfs_usdt_object_bytes gauge\n"
-		    "ksymfs_usdt_object_bytes %zu\n"
-		    "# TYPE ksymfs_usdt_object_reads_total counter\n"
-		    "ksymfs_usdt_object_reads_total %" PRIu64 "\n"
-		    "# TYPE ksymfs_usdt_objects_too_large_total counter\n"
-		    "ksymfs_usdt_objects_too_large_total %" PRIu64 "\n"
-		    "# TYPE ksymfs_usdt_not_answering gauge\n"
-		    "ksymfs_usdt_not_answering %u\n"
-		    "# TYPE ksymfs_usdt_given_up_total counter\n"
-		    "ksymfs_usdt_given_up_total %" PRIu64 "\n",
-		    figures.cache.objects, figures.cache.bytes, figures.cache.reads,
-		    figures.cache.too_large, figures.hung, figures.given_up);
+	metric_write(text, "usdt_objects", "ELF objects that are remembered.",
+		     figures.cache.objects);
+	metric_write(text, "usdt_object_bytes", "Bytes of what is remembered of them.",
+		     figures.cache.bytes);
+	metric_write(text, "usdt_object_reads_total", "ELF objects read.", figures.cache.reads);
+	metric_write(text, "usdt_objects_too_large_total", "ELF objects past a bound.",
+		     figures.cache.too_large);
+	metric_write(text, "usdt_not_answering", "Reads that a file system does not answer.",
+		     figures.hung);
+	metric_write(text, "usdt_given_up_total", "Reads that nobody waits for any more.",
+		     figures.given_up);
 }
 
 /* A living process as a source. */

@@ -6,6 +6,7 @@
  * the nodes of the old one are stale. Each request is a pincall, which keeps what it uses; a tree
  * that is dropped loses at once what nobody uses, and the rest with the last call.
  */
+#include "core/metric.h"
 #include "fs/pinroot.h"
 
 #include <errno.h>
@@ -641,7 +642,9 @@ void pinroot_metrics(struct pinroot *pinroot, struct text *text)
 	struct figures figures;
 
 	get_figures(pinroot, &figures);
-	text_printf(text, "ksymfs_pin_root_nodes %zu\n", figures.nodes);
-	text_printf(text, "ksymfs_pin_root_calls_hung %u\n", figures.stuck);
-	text_printf(text, "ksymfs_pin_root_calls_refused_total %" PRIu64 "\n", figures.refused);
+	metric_write(text, "pin_root_nodes", "Nodes below the roots of pins.", figures.nodes);
+	metric_write(text, "pin_root_calls_hung", "Calls that a file system does not answer.",
+		     figures.stuck);
+	metric_write(text, "pin_root_calls_refused_total", "Calls refused since others hang.",
+		     figures.refused);
 }

@@ -5,6 +5,7 @@
  * Each receiving thread reads the device without waiting and, when there is nothing, waits for the
  * device and for the end together: libfuse's own loop cannot be woken.
  */
+#include "core/metric.h"
 #include "fs/session.h"
 
 #include <errno.h>
@@ -440,27 +441,19 @@ void session_status(struct session *session, struct text *text)
 		    pools.busy, pools.queued);
 }
 
-static void write_gauge(struct text *text, const char *name, const char *help, uint64_t value)
-{
-	text_printf(text, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", name, help, name, name,
-		    value);
-}
-
 void session_metrics(struct session *session, struct text *text)
 {
 	struct pool_stats pools = add_pools(session);
 	struct node_stats nodes;
 
 	node_table_stats(session->nodes, &nodes);
-	write_gauge(text, "ksymfs_nodes", "Nodes that the kernel knows.", nodes.nodes);
-	write_gauge(text, "ksymfs_open_files", "Open handles of files.", nodes.open);
-	write_gauge(text, "ksymfs_cached_bytes", "Bytes of files that nobody has open.",
-		    nodes.cached_bytes);
-	write_gauge(text, "ksymfs_backing_bytes",
-		    "Bytes of files in memory that the kernel reads by itself.",
-		    backings_bytes(session->backings));
-	write_gauge(text, "ksymfs_workers_busy", "Workers that are at something or hang.",
-		    pools.busy);
-	write_gauge(text, "ksymfs_requests_queued", "Requests that wait for a worker.",
-		    pools.queued);
+	metric_write(text, "nodes", "Nodes that the kernel knows.", nodes.nodes);
+	metric_write(text, "open_files", "Open handles of files.", nodes.open);
+	metric_write(text, "cached_bytes", "Bytes of files that nobody has open.",
+		     nodes.cached_bytes);
+	metric_write(text, "backing_bytes",
+		     "Bytes of files in memory that the kernel reads by itself.",
+		     backings_bytes(session->backings));
+	metric_write(text, "workers_busy", "Workers that are at something or hang.", pools.busy);
+	metric_write(text, "requests_queued", "Requests that wait for a worker.", pools.queued);
 }

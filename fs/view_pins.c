@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "core/metric.h"
 #include "core/pinset.h"
 #include "core/pinusdt.h"
 #include "core/tracker.h"
@@ -498,17 +499,21 @@ static void metrics(void *data, struct text *text)
 	struct pinset_stats stats;
 
 	pinset_stats(view->set, &stats);
-	text_printf(text,
-		    "ksymfs_pins{state=\"alive\"} %u\nksymfs_pins{state=\"exited\"} %u\n"
-		    "ksymfs_pins_max %u\nksymfs_pin_files_held %u\n",
-		    stats.alive, stats.exited, view->options->pin_max, stats.files);
-	text_printf(text,
-		    "ksymfs_pins_made_total %" PRIu64 "\nksymfs_pins_matched_total %" PRIu64
-		    "\nksymfs_pins_missed_total %" PRIu64 "\nksymfs_pins_refused_total %" PRIu64
-		    "\nksymfs_pins_evicted_total %" PRIu64
-		    "\nksymfs_pin_records_lost_total %" PRIu64 "\n",
-		    stats.added, stats.matched, stats.missed, stats.refused, stats.evicted,
-		    stats.records_lost);
+	metric_begin(text, "pins", "Pins, by whether the process is alive.");
+	text_printf(text, "ksymfs_pins{state=\"alive\"} %u\nksymfs_pins{state=\"exited\"} %u\n",
+		    stats.alive, stats.exited);
+	metric_write(text, "pins_max", "How many pins there may be.", view->options->pin_max);
+	metric_write(text, "pin_files_held", "Mapped files that pins hold open.", stats.files);
+	metric_write(text, "pins_made_total", "Pins made.", stats.added);
+	metric_write(text, "pins_matched_total", "Pins made for a process that --pin matched.",
+		     stats.matched);
+	metric_write(text, "pins_missed_total", "Processes that --pin matched too late.",
+		     stats.missed);
+	metric_write(text, "pins_refused_total", "Pins for which there was no room.",
+		     stats.refused);
+	metric_write(text, "pins_evicted_total", "Pins let go of to make room.", stats.evicted);
+	metric_write(text, "pin_records_lost_total", "Records about processes that were lost.",
+		     stats.records_lost);
 	pinroot_metrics(view->roots, text);
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/carry.h"
 #include "core/host.h"
+#include "core/metric.h"
 #include "core/mountns.h"
 #include "core/tracker.h"
 #include "fs/handover.h"
@@ -186,22 +187,13 @@ static int render_metrics(void *view, const struct view_path *path,
 	const struct view_context *context = view;
 	_cleanup_text_ struct text text = {};
 
-	text_printf(&text,
-		    "# HELP ksymfs_info The version of ksymfs.\n"
-		    "# TYPE ksymfs_info gauge\n"
-		    "ksymfs_info{version=\"%s\"} 1\n"
-		    "# HELP ksymfs_healthy Whether all sources work and no loss is unmended.\n"
-		    "# TYPE ksymfs_healthy gauge\n"
-		    "ksymfs_healthy %d\n",
-		    KSYMFS_VERSION, tracker_is_healthy(context->tracker));
-	text_printf(&text,
-		    "# HELP ksymfs_handovers_total Daemons that were replaced.\n"
-		    "# TYPE ksymfs_handovers_total counter\n"
-		    "ksymfs_handovers_total %u\n"
-		    "# HELP ksymfs_carried_bytes Memory that outlives the daemon.\n"
-		    "# TYPE ksymfs_carried_bytes gauge\n"
-		    "ksymfs_carried_bytes %zu\n",
-		    context->handover ? context->handover->hello.number : 0, carry_bytes());
+	metric_begin(&text, "info", "The version of ksymfs.");
+	text_puts(&text, "ksymfs_info{version=\"" KSYMFS_VERSION "\"} 1\n");
+	metric_write(&text, "healthy", "Whether all sources work and no loss is unmended.",
+		     tracker_is_healthy(context->tracker));
+	metric_write(&text, "handovers_total", "Daemons that were replaced.",
+		     context->handover ? context->handover->hello.number : 0);
+	metric_write(&text, "carried_bytes", "Memory that outlives the daemon.", carry_bytes());
 	tracker_metrics(context->tracker, &text);
 	session_metrics(context->session, &text);
 	for (size_t i = 0; i < *context->view_count; i++) {
