@@ -99,6 +99,22 @@ static void a_copy_is_put_into_a_container(void **state)
 	must_say("no ksymfs is attached", "detach --from=%s %d", fs->dir, container->pid);
 }
 
+/* Whom -o uid= names is the owner in there, and is shown addresses as well. */
+static void an_owner_of_the_containers_needs_no_id_mapping(void **state)
+{
+	_cleanup_ksymfs_ struct ksymfs *fs =
+		ksymfs_start((const char *[]){"-ouid=100000,gid=100000", NULL});
+	_cleanup_container_ struct container *container =
+		container_start(CONTAINER_USER | CONTAINER_PIVOT);
+
+	must("attach --from=%s %d /mnt", fs->dir, container->pid);
+	_cleanup_free_ char *owner = container_output(container, "stat -c %%u:%%g:%%a /mnt");
+	assert_string_equal(owner, "0:0:500\n");
+	assert_int_equal(container_run(container, "cat /mnt/README /mnt/ksyms >/dev/null"), 0);
+	assert_int_equal(container_run(container, "! ls /mnt/pins 2>/dev/null"), 0);
+	assert_int_equal(run("! grep -q idmapped /proc/%d/mountinfo", container->pid), 0);
+}
+
 static void what_is_loaded_shows_in_the_container_at_once(void **state)
 {
 	struct ksymfs *fs = *state;
@@ -123,14 +139,15 @@ static void what_is_loaded_shows_in_the_container_at_once(void **state)
 static void the_readmes_session_runs_in_a_container(void **state)
 {
 	static const char loaded[] =
-		"cd /mnt; grep -c ' loaded .* calls_main ' bpf/programs;"
-		"program=$(awk '$5 == \"calls_main\" { print $8 }' bpf/programs | tail -n 1);"
-		"grep -c _calls_global ksyms;"
-		"addr=$(awk '$4 ~ /_calls_global$/ { print $1 }' ksyms);"
+		"cd /mnt; program=$(awk '$1 == %u { print $8 }' bpf/programs);"
+		"grep -c \" loaded .* calls_main .* $program \" bpf/programs;"
+		"addr=$(awk '$4 ~ /_calls_global$/ { print $1 }' $program/ksyms);"
+		"grep -c \"^$addr .*_calls_global\" ksyms;"
 		"sed -n 's/.*_calls_global+/+/p' addr/$addr; grep -c '^source: .*calls.bpf.c' "
 		"addr/$addr;"
 		"grep -c '^fd ' $program/holders; grep state $program/info;"
-		"grep -c calls_global kallsyms; grep -c calls_global bpf/functions;"
+		"grep -c \"^$addr .*_calls_global\" kallsyms;"
+		"grep -c \"^$addr .*_calls_global\" bpf/functions;"
 		"echo $program $addr >/tmp/names";
 	static const char unloaded[] =
 		"cd /mnt; read program addr </tmp/names; head -n 1 $program/info;"
@@ -140,7 +157,8 @@ static void the_readmes_session_runs_in_a_container(void **state)
 		"whole; cat addr/$addr 2>&1 | sed 's/.*: //';"
 		"time=$(grep id=${program##*/} events | sed -n '1s/ .*//p');"
 		"sed -n 's/.*_calls_global+/+/p' addr/$addr@$time;"
-		"head -n 1 README; grep -c ^health: status; grep -c ksymfs_ metrics | grep -q .. && "
+		"head -n 1 README; grep -c ^health: status; grep -c ksymfs_ metrics | grep -q .. "
+		"&& "
 		"echo many;"
 		"cat usdt/self/probes usdt/probes >/dev/null && echo probes;"
 		"cp -r bpf/${program#bpf/} /tmp/copy && cmp /tmp/copy/jited $program/jited && echo "
@@ -151,7 +169,8 @@ static void the_readmes_session_runs_in_a_container(void **state)
 	struct bpf_object *object = load_object("calls");
 
 	must("attach --from=%s %d /mnt", fs->dir, container->pid);
-	_cleanup_free_ char *first = container_output(container, "%s", loaded);
+	_cleanup_free_ char *first =
+		container_output(container, loaded, prog_id(object_prog_fd(object, "calls_main")));
 	close_object(object);
 	_cleanup_free_ char *second = container_output(container, "%s", unloaded);
 	assert_string_equal(first, "1\n1\n+0x0/0x2a [bpf]\n1\n1\nstate: loaded\n1\n1\n");
@@ -187,6 +206,33 @@ static void links_of_the_container_lead_nowhere_else(void **state)
 	must_say("/proc/1/root", "attach --from=%s %d /proc/1/root/tmp", fs->dir, container->pid);
 	assert_int_equal(run("! grep -q ' %s ' /proc/self/mountinfo", outside), 0);
 	rmdir(outside);
+}
+
+/* Nor for a process that has changed root, whose namespace has more than it sees. */
+static void nothing_leads_out_of_a_changed_root(void **state)
+{
+	struct ksymfs *fs = *state;
+	_cleanup_container_ struct container *container = container_start(CONTAINER_PIVOT);
+
+	assert_int_equal(
+		container_run(container,
+			      "mkdir -p /tmp/root/etc /tmp/root/bin && "
+			      "cp /bin/busybox /tmp/root/bin &&"
+			      "ln -s /../../etc /tmp/root/link &&"
+			      "(chroot /tmp/root /bin/busybox sleep 1000 & echo $! >/tmp/pid)"
+			      "; until [ /proc/$(cat /tmp/pid)/root -ef /tmp/root ]; do :; done"),
+		0);
+	_cleanup_free_ char *inside = container_output(container, "cat /tmp/pid");
+	_cleanup_free_ char *find = NULL;
+	/* By its number out here. */
+	assert_true(asprintf(&find,
+			     "for p in $(cat /proc/%d/task/*/children); do "
+			     "grep -q \"^NSpid:.*[[:space:]]%d$\" /proc/$p/status && "
+			     "exec %s attach --from=%s $p /link; done; exit 9",
+			     container->pid, atoi(inside), getenv("KSYMFS"), fs->dir) > 0);
+	assert_int_equal(run("%s", find), 0);
+	assert_int_equal(container_mounts(container, "/tmp/root/etc"), 1);
+	assert_int_equal(container_mounts(container, "/etc"), 0);
 }
 
 static void refusals_say_what_is_wrong(void **state)
@@ -476,9 +522,11 @@ int main(void)
 	static const char *const options[] = {"--group=100000", NULL};
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_copy_is_put_into_a_container),
+		cmocka_unit_test(an_owner_of_the_containers_needs_no_id_mapping),
 		cmocka_unit_test(what_is_loaded_shows_in_the_container_at_once),
 		cmocka_unit_test(the_readmes_session_runs_in_a_container),
 		cmocka_unit_test(links_of_the_container_lead_nowhere_else),
+		cmocka_unit_test(nothing_leads_out_of_a_changed_root),
 		cmocka_unit_test(refusals_say_what_is_wrong),
 		cmocka_unit_test(what_was_there_before_is_not_detached),
 		cmocka_unit_test(fifty_namespaces_leave_nothing),
