@@ -71,7 +71,7 @@ static void test_present(void **state)
 	snprintf(expected, sizeof(expected), "bpf/%s/%" PRIu32, oracle.tag, oracle.info.id);
 	assert_non_null(program);
 	assert_string_equal(program, expected);
-	close(prog);
+	unload(prog);
 	prog = -1;
 	assert_false(names(answer(*state, "%" PRIx64, start), symbol));
 	oracle_deinit(&oracle);

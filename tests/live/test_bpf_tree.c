@@ -350,7 +350,7 @@ static void test_unload(void **state)
 	assert_ksyms_has_program(*state, fd);
 	double closed = unix_time();
 
-	close(fd);
+	unload(fd);
 	_cleanup_free_ char *after = ksymfs_read(*state, NULL, "bpf/by-id/%" PRIu32 "/info", id);
 	_cleanup_free_ char *at = ksymfs_value(*state, "unloaded_at", "bpf/by-id/%u/info", id);
 	const char *fixed_before = strstr(before, "\nid: "), *fixed_after = strstr(after, "\nid: ");

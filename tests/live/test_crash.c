@@ -414,7 +414,7 @@ static void test_history_stays(void **state)
 	char addr[80];
 
 	snprintf(addr, sizeof(addr), "addr/%" PRIx64 "@%" PRIu64 "ns", oracle.ksyms[0], when);
-	close(prog);
+	unload(prog);
 	_cleanup_free_ char *info = ksymfs_read(fs, NULL, "bpf/by-id/%u/info", id);
 	_cleanup_free_ char *symbol = ksymfs_read(fs, NULL, "%s", addr);
 	assert_int_equal(count_lines_with_prefix(info, "state: unloaded"), 1);

@@ -61,7 +61,7 @@ static void test_without_perf(void **state)
 		oracle_read(fd, &oracle);
 		assert_true(in_ksyms(fs, &oracle));
 		assert_int_equal(ksymfs_stat(fs, &st, "bpf/by-id/%u", oracle.info.id), 0);
-		close(fd);
+		unload(fd);
 		assert_false(in_ksyms(fs, &oracle));
 		assert_value(fs, "status", "health", "degraded");
 		oracle_deinit(&oracle);
@@ -85,7 +85,7 @@ static void test_without_bpf(void **state)
 	assert_value(fs, file, "state", "loaded");
 	assert_value(fs, file, "missing", "jited: ");
 	assert_int_equal(ksymfs_open(fs, "bpf/by-id/%u/jited", oracle.info.id), -ENOENT);
-	close(fd);
+	unload(fd);
 	assert_false(in_ksyms(fs, &oracle));
 	assert_value(fs, file, "state", "unloaded");
 	oracle_deinit(&oracle);

@@ -59,7 +59,7 @@ static void test_load_and_unload(void **state)
 				      oracle.info.id, oracle.tag, getpid(), comm),
 			 1);
 	assert_int_equal(count_ending(loaded, "ksym-del %s", symbol), 0);
-	close(prog);
+	unload(prog);
 
 	_cleanup_free_ char *unloaded = read_events(*state);
 

@@ -395,7 +395,7 @@ static void load_and_look(const struct ksymfs *fs, int variant, bool whole)
 		assert_int_equal(count_lines_with(ksyms, symbol), 1);
 	}
 
-	close(take_fd(&prog));
+	unload(take_fd(&prog));
 	_cleanup_free_ char *gone = ask_tree(fs, oracle.ksyms[0] + 1);
 	/* Somebody else's may be there by now. */
 	assert_true(!gone || !strstr(gone, symbol));
@@ -424,7 +424,7 @@ static void test_load_here_unload_there(void **state)
 		pin_to_cpu(!(i & 1));
 		_cleanup_free_ char *loaded = ksymfs_value(fs, "state", "bpf/by-id/%u/info", id);
 		assert_string_equal(loaded, "loaded");
-		close(prog);
+		unload(prog);
 		_cleanup_free_ char *unloaded = ksymfs_value(fs, "state", "bpf/by-id/%u/info", id);
 		assert_string_equal(unloaded, "unloaded");
 	}
