@@ -42,6 +42,8 @@ _ksymfs()
 	if [[ $cur == -* ]]; then
 		if [[ ${words[1]} == @(attach|detach) ]]; then
 			COMPREPLY=($(compgen -W '--from=' -- "$cur"))
+		elif [[ ${words[1]} == umount ]]; then
+			COMPREPLY=($(compgen -W '-l' -- "$cur"))
 		else
 			COMPREPLY=($(compgen -W '-f -d -o --retain-time= --retain-bytes=
 				--events-bytes= --pin= --pin-max= --pin-time= --pin-cross= --group=

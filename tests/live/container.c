@@ -138,6 +138,8 @@ void container_stop(struct container *container)
 }
 
 static FILE *open_command(const struct container *container, const char *redirect,
+			  const char *format, va_list args) __attribute__((format(printf, 3, 0)));
+static FILE *open_command(const struct container *container, const char *redirect,
 			  const char *format, va_list args)
 {
 	_cleanup_free_ char *script = NULL, *command = NULL;
