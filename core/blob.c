@@ -148,8 +148,7 @@ int blob_intern(struct blob_pool *pool, const void *data, size_t len, struct blo
 
 	if (!entry)
 		return -ENOMEM;
-	if (len)
-		memcpy(entry->bytes, data, len);
+	carry_write(entry->bytes, data, len);
 	insert_entry(pool, entry, len, hash);
 	carry_publish(entry, CARRY_BLOB);
 	*ret = &entry->blob;

@@ -23,9 +23,12 @@
 #define PAGE	     UINT64_C(4096)
 
 /* From here on a block is a number of pages, and is given back when it is freed. */
-#define LARGE (UINT64_C(64) << 10)
+#define LARGE (UINT64_C(1) << 20)
 /* Sizes below, four to each doubling. */
-#define CLASSES 48
+#define CLASSES 64
+/* From here on a copy through the mapping, each page of which is a fault, costs more than a call.
+ */
+#define WRITE_MIN (4 * PAGE)
 
 struct head {
 	uint64_t magic;
@@ -158,6 +161,28 @@ static struct block *take_new(uint64_t size)
 	return block;
 }
 
+/* The whole pages of a block's own, behind its header. False: it has none. */
+static bool own_pages(const struct block *block, uint64_t *ret_start, uint64_t *ret_end)
+{
+	*ret_start = (offset_of(block) + sizeof(*block) + PAGE - 1) & ~(PAGE - 1);
+	*ret_end = (offset_of(block) + block->size) & ~(PAGE - 1);
+	return *ret_start < *ret_end;
+}
+
+/* Zeroes a block that was free. A large one is a hole, but for what shares a page with others. */
+static void clear(struct block *block)
+{
+	char *end = (char *)block + block->size;
+	uint64_t hole, hole_end;
+
+	if (block->size < LARGE || !own_pages(block, &hole, &hole_end)) {
+		memset(block->data, 0, end - block->data);
+		return;
+	}
+	memset(block->data, 0, region.base + hole - block->data);
+	memset(region.base + hole_end, 0, end - (region.base + hole_end));
+}
+
 void *carry_alloc(size_t len)
 {
 	if (!region.base)
@@ -175,10 +200,8 @@ void *carry_alloc(size_t len)
 		size = (size + PAGE - 1) & ~(PAGE - 1);
 	struct block *block = take_free(size, class);
 
-	/* Freed large blocks are holes, but for what shares a page with a neighbour. */
 	if (block)
-		memset(block->data, 0,
-		       size < LARGE ? size - HEADER : MIN(len, block->size - HEADER));
+		clear(block);
 	else
 		block = take_new(size);
 	if (!block)
@@ -195,13 +218,30 @@ void carry_publish(void *data, enum carry_kind kind)
 
 static void punch(const struct block *block)
 {
-	uint64_t start = (offset_of(block) + sizeof(*block) + PAGE - 1) & ~(PAGE - 1);
-	uint64_t end = (offset_of(block) + block->size) & ~(PAGE - 1);
+	uint64_t start, end;
 
-	/* Without, the pages stay until the block is used again. */
-	if (start < end)
-		fallocate(region.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start,
-			  end - start);
+	if (own_pages(block, &start, &end) &&
+	    fallocate(region.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start, end - start) <
+		    0)
+		memset(region.base + start, 0, end - start);
+}
+
+void carry_write(void *to, const void *from, size_t len)
+{
+	size_t done = 0;
+
+	if (is_ours(to) && len >= WRITE_MIN) {
+		while (done < len) {
+			ssize_t n = pwrite(region.fd, (const char *)from + done, len - done,
+					   (char *)to + done - region.base);
+
+			if (n <= 0)
+				break;
+			done += n;
+		}
+	}
+	if (done < len)
+		memcpy((char *)to + done, (const char *)from + done, len - done);
 }
 
 void carry_free(void *data)

@@ -65,6 +65,8 @@ struct carry_root *carry_root(void);
 
 /* A zeroed block, aligned to 16 bytes; NULL: no memory. */
 void *carry_alloc(size_t len);
+/* Copies into a block. */
+void carry_write(void *to, const void *from, size_t len);
 void carry_publish(void *block, enum carry_kind kind);
 void carry_free(void *block); /* NULL is fine */
 

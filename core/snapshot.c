@@ -220,8 +220,7 @@ static bool keep_chunk(struct chunk *chunk)
 	kept->generation = carry_root()->generation;
 	kept->chunk = chunk;
 	kept->len = chunk->len;
-	if (chunk->len)
-		memcpy(kept->data, chunk->data, chunk->len);
+	carry_write(kept->data, chunk->data, chunk->len);
 	carry_publish(kept, CARRY_CHUNK);
 	chunk->kept = kept;
 	return true;
