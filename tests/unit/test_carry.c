@@ -12,8 +12,8 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-/* Of a class, and of pages of their own. */
-static const size_t sizes[] = {1, 48, 1000, 20000, 300000, (1 << 20) + 100, 3 << 20};
+/* Of a class, and of pages of their own: with its header, the first of those fills them. */
+static const size_t sizes[] = {1, 48, 1000, 20000, 300000, (1 << 20) + 4080, 3 << 20};
 
 static bool is_filled(const char *block, char byte, size_t len)
 {
