@@ -32,6 +32,9 @@ static int ksymfs_says(char **ret, const char *format, ...)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
+/* Before 6.12 a copy is what it is here, and attach says so. */
+static bool is_not_mapped;
+
 static void must(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void must(const char *format, ...)
 {
@@ -41,7 +44,9 @@ static void must(const char *format, ...)
 	va_start(args, format);
 	assert_true(vasprintf(&arguments, format, args) > 0);
 	va_end(args);
-	if (ksymfs_says(&said, "%s", arguments) != 0 || *said)
+	int status = ksymfs_says(&said, "%s", arguments);
+	is_not_mapped |= strstr(said, "the copy is not id-mapped") != NULL;
+	if (status != 0 || (*said && !is_not_mapped))
 		fail_msg("ksymfs %s: %s", arguments, said);
 }
 
@@ -84,7 +89,7 @@ static void a_copy_is_put_into_a_container(void **state)
 
 	/* The container's root owns it, reads it, and has nothing to write. */
 	_cleanup_free_ char *owner = container_output(container, "stat -c %%u:%%a %s", fs->dir);
-	assert_string_equal(owner, "0:555\n");
+	assert_string_equal(owner, is_not_mapped ? "65534:555\n" : "0:555\n");
 	assert_int_equal(container_run(container,
 				       "cd %s && cat README status usdt/probes >/dev/null",
 				       fs->dir),
