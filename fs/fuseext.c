@@ -9,6 +9,10 @@
 
 /* Of include/uapi/linux/fuse.h, which Debian 12's headers have without the newest parts. */
 #define FUSE_OP_INIT		   26
+#define FUSE_OP_FORGET		   2
+#define FUSE_OP_INTERRUPT	   36
+#define FUSE_OP_BATCH_FORGET	   42
+#define FUSE_FLAG_HAS_RESEND	   (UINT64_C(1) << 39)
 #define FUSE_OP_POLL		   40
 #define FUSE_UNIQUE_RESEND	   (UINT64_C(1) << 63)
 #define FUSE_NOTIFY_CODE_POLL	   1
@@ -102,6 +106,46 @@ int fuseext_resend(int dev_fd)
 	return write(dev_fd, &header, sizeof(header)) < 0 ? -errno : 0;
 }
 
+int fuseext_reply_error(int dev_fd, uint64_t unique, int error)
+{
+	const struct out_header header = {
+		.len = sizeof(header),
+		.error = -error,
+		.unique = unique,
+	};
+
+	return write(dev_fd, &header, sizeof(header)) < 0 ? -errno : 0;
+}
+
+uint32_t fuseext_opcode(const void *request, size_t len, bool *ret_waits)
+{
+	struct in_header header = {};
+
+	if (len >= sizeof(header))
+		memcpy(&header, request, sizeof(header));
+	*ret_waits = header.opcode && header.opcode != FUSE_OP_FORGET &&
+		     header.opcode != FUSE_OP_BATCH_FORGET && header.opcode != FUSE_OP_INTERRUPT;
+	return header.opcode;
+}
+
+uint64_t fuseext_unique_of(const void *request, size_t len)
+{
+	struct in_header header = {};
+
+	if (len >= sizeof(header))
+		memcpy(&header, request, sizeof(header));
+	return header.unique;
+}
+
+uint64_t fuseext_answered(const struct iovec *iov, int count)
+{
+	struct out_header header = {};
+
+	if (count && iov[0].iov_len >= sizeof(header))
+		memcpy(&header, iov[0].iov_base, sizeof(header));
+	return header.unique;
+}
+
 void fuseext_notify_poll(int dev_fd, uint64_t poll_handle)
 {
 	struct {
@@ -135,12 +179,14 @@ void fuseext_saw_request(struct fuseext *ext, const void *request, size_t len)
 		return;
 	ext->init_unique = header.unique;
 	ext->offered = 0;
+	ext->can_resend = false;
 	/* An INIT that ends before flags2 is of a kernel that has nothing to offer here. */
 	if (len < sizeof(header) + sizeof(init))
 		return;
 	memcpy(&init, (const char *)request + sizeof(header), sizeof(init));
 	if (init.flags & FUSE_FLAG_INIT_EXT)
 		ext->offered = init.flags | (uint64_t)init.flags2 << 32;
+	ext->can_resend = ext->offered & FUSE_FLAG_HAS_RESEND;
 }
 
 void fuseext_patch_reply(struct fuseext *ext, const struct iovec *iov, int count)

@@ -26,6 +26,7 @@ struct fuseext {
 	/* What the reply agreed to. Set before the first request of a file comes. */
 	atomic_bool passthrough;
 	atomic_bool mmap_direct_io;
+	bool can_resend; /* the kernel sends again what was not answered */
 };
 
 /* Takes note of an INIT request; anything else is left alone. */
@@ -41,6 +42,12 @@ uint64_t fuseext_poll_handle(void);
 bool fuseext_is_init(const void *request, size_t len);
 /* Has every request that was not answered sent again (6.9). -EINVAL where the kernel cannot. */
 int fuseext_resend(int dev_fd);
+/* Answers a request, whoever received it. -ENOENT: it was answered. */
+int fuseext_reply_error(int dev_fd, uint64_t unique, int error);
+/* What a request asks for, and whether it waits for an answer; the number that an answer is to. */
+uint32_t fuseext_opcode(const void *request, size_t len, bool *ret_waits);
+uint64_t fuseext_unique_of(const void *request, size_t len);
+uint64_t fuseext_answered(const struct iovec *iov, int count);
 /* Wakes who polls, also what another process was asked for. */
 void fuseext_notify_poll(int dev_fd, uint64_t poll_handle);
 

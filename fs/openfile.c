@@ -71,21 +71,42 @@ void request_close_file(struct request *request)
 		request_release_node(request);
 }
 
+static uint64_t file_node(const struct handle *handle)
+{
+	return ((const struct file *)handle)->node;
+}
+
+/* Closes the handle that a request has opened, and gives its node back. */
+static void undo_in(struct session *session, struct handles *handles, uint64_t unique,
+		    uint64_t (*node_of)(const struct handle *handle))
+{
+	uint64_t number = handles_opened_by(handles, unique);
+	struct handle *handle = number ? handles_get(handles, number) : NULL;
+
+	if (!handle)
+		return;
+	struct node *node = node_get(session->nodes, node_of(handle));
+
+	if (handles_close(handles, number) && node)
+		backings_put(session->backings, node_release(session->nodes, node));
+	if (node)
+		node_put(session->nodes, node);
+	handles_put(handles, handle);
+}
+
+void session_undo_open(void *arg, uint64_t unique)
+{
+	struct session *session = arg;
+
+	undo_in(session, &session->files, unique, file_node);
+	undo_in(session, &session->streams, unique, stream_node);
+	handles_close(&session->directories, handles_opened_by(&session->directories, unique));
+}
+
 void request_undo_open(struct request *request)
 {
-	struct session *session = request->session;
-	struct handles *const tables[] = {&session->files, &session->streams};
-
-	if (!request->resent)
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++) {
-		uint64_t number = handles_opened_by(tables[i], request->unique);
-
-		if (number && handles_close(tables[i], number))
-			request_release_node(request);
-	}
-	handles_close(&session->directories,
-		      handles_opened_by(&session->directories, request->unique));
+	if (request->resent)
+		session_undo_open(request->session, request->unique);
 }
 
 bool file_resume(void *block, size_t room, void *arg)

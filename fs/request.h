@@ -17,6 +17,7 @@
 #include "fs/backing.h"
 #include "fs/fuseext.h"
 #include "fs/handle.h"
+#include "fs/inflight.h"
 #include "fs/node.h"
 #include "fs/pool.h"
 #include "fs/session.h"
@@ -43,6 +44,7 @@ struct session {
 	struct timespec started;
 	struct fuse_session *fuse;
 	struct fuseext ext;
+	struct inflight *inflight; /* kept where the kernel cannot send again */
 	struct session_resumed resumed;
 	int proc_fd;  /* /proc, to know callers by */
 	int fd;	      /* /dev/fuse */
@@ -149,6 +151,8 @@ int request_add_file(struct request *request, int32_t *ret_backing);
 void request_close_file(struct request *request);
 /* Closes what a process that died has opened for this very request. */
 void request_undo_open(struct request *request);
+/* The same for one that was not sent again. */
+void session_undo_open(void *session, uint64_t unique);
 /* Gives back one opening of the request's node. */
 void request_release_node(struct request *request);
 void file_destroy_handle(struct handle *handle);
@@ -204,6 +208,7 @@ void serve_stream_read(struct request *request);
 bool stream_size_of_node(struct session *session, const struct node *node, uint64_t *ret);
 /* What poll(2) says of a stream; poll is who to wake, or NULL, and the stream's to keep. */
 unsigned int stream_poll(struct session *session, uint64_t number, struct fuse_pollhandle *poll);
+uint64_t stream_node(const struct handle *handle);
 void stream_destroy_handle(struct handle *handle);
 
 /* request.c: the index of the view that a path is in; -1: of none. */

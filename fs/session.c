@@ -44,13 +44,27 @@ void session_init(void *userdata, struct fuse_conn_info *conn)
 	conn->max_readahead = SESSION_MAX_READ;
 }
 
+static void note_request(struct session *session, const void *request, size_t len)
+{
+	bool waits, resent;
+	uint32_t opcode = fuseext_opcode(request, len, &waits);
+
+	if (waits && !session->ext.can_resend)
+		inflight_add(session->inflight, fuseext_unique(&resent), opcode);
+}
+
 static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
 {
 	struct session *session = userdata;
-	ssize_t n = read(fd, buf, len);
+	/* The kernel hands out a request before read(2) returns, and we may die in between. */
+	void *kept = session->ext.can_resend ? NULL : inflight_buffer(len);
+	ssize_t n = read(fd, kept ?: buf, len);
 
+	if (n > 0 && kept)
+		memcpy(buf, kept, n);
 	if (n > 0) {
 		fuseext_saw_request(&session->ext, buf, n);
+		note_request(session, buf, n);
 		if (session->options.got_init && fuseext_is_init(buf, n))
 			session->options.got_init(session->options.arg, buf, n);
 	}
@@ -78,7 +92,11 @@ static ssize_t write_device(int fd, struct iovec *iov, int count, void *userdata
 			len += iov[i].iov_len;
 		return len;
 	}
+	uint64_t unique = fuseext_answered(iov, count);
 	ssize_t n = writev(fd, iov, count);
+
+	if (unique && !session->ext.can_resend)
+		inflight_remove(session->inflight, unique);
 	/* The first is that to INIT, and the kernel has dealt with it when it returns. */
 	if (!atomic_exchange(&session->ready, true))
 		signal_fd(session->ready_fd);
@@ -126,6 +144,9 @@ int session_create(const struct session_options *options, struct tracker *tracke
 	session->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (session->exit_fd < 0 || session->ready_fd < 0)
 		return -errno;
+	r = inflight_create(&session->inflight);
+	if (r < 0)
+		return r;
 	r = node_table_create(CACHE_BYTES, &session->nodes);
 	if (r == 0)
 		r = backings_create(session, &session->backings);
@@ -153,6 +174,7 @@ void session_destroy(struct session *session)
 		pool_destroy(session->pools[i]);
 	pool_destroy(session->foreign_pool);
 	node_table_destroy(session->nodes);
+	inflight_destroy(session->inflight);
 	if (session->proc_fd >= 0)
 		close(session->proc_fd);
 	if (session->exit_fd >= 0)
@@ -342,7 +364,10 @@ int session_start(struct session *session, int fd)
 		if (r < 0)
 			return r;
 		/* Before anything else is received: these come ahead of it. */
-		session->resumed.resent = fuseext_resend(session->fd) == 0;
+		session->resumed.resent =
+			session->ext.can_resend && fuseext_resend(session->fd) == 0;
+		if (!session->resumed.resent)
+			inflight_answer(session->inflight, session->fd, session_undo_open, session);
 		streams_wake_all(session);
 	}
 	r = start_receivers(session);

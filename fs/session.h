@@ -161,7 +161,7 @@ void session_notify_streams(struct session *session);
 /* What a session that took over from another process found: open files, directories, streams. */
 struct session_resumed {
 	size_t nodes, files, directories, streams;
-	bool resent; /* what was not answered has come again; else it waits for ever */
+	bool resent; /* what was not answered has come again; else it was refused */
 };
 void session_get_resumed(const struct session *session, struct session_resumed *ret);
 

@@ -26,6 +26,11 @@ struct stream {
 	uint64_t poll_handle; /* the kernel's number of what polls or has polled; 0 */
 };
 
+uint64_t stream_node(const struct handle *handle)
+{
+	return ((const struct stream *)handle)->node;
+}
+
 void stream_destroy_handle(struct handle *handle)
 {
 	struct stream *stream = (struct stream *)handle;

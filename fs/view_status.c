@@ -155,7 +155,7 @@ static void write_handover(const struct view_context *context, struct text *text
 	text_printf(text, "handover_open: nodes=%zu files=%zu directories=%zu streams=%zu\n",
 		    resumed.nodes, resumed.files, resumed.directories, resumed.streams);
 	text_printf(text, "handover_requests: %s\n",
-		    resumed.resent ? "sent again" : "lost: this kernel cannot send them again");
+		    resumed.resent ? "sent again" : "refused: this kernel cannot send them again");
 }
 
 static int render_status(void *view, const struct view_path *path, const struct view_caller *caller,
