@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -19,6 +20,8 @@
 
 #include "core/ring.h"
 #include "core/ring_priv.h"
+
+#define CLOCK_TICK_MS 12
 
 /* One more than the highest CPU number that this machine can ever have. */
 static unsigned int possible_cpus(void)
@@ -198,8 +201,17 @@ static bool ring_is_alive(const struct ring *ring)
 {
 	struct event_count before, after;
 
-	return ring_read_count(ring, &before) == 0 && ring_read_count(ring, &after) == 0 &&
-	       after.enabled_ns > before.enabled_ns;
+	if (ring_read_count(ring, &before) < 0)
+		return false;
+	/* The kernel's clock may be one of ticks, of up to 10 ms. */
+	for (int ms = 0; ms < CLOCK_TICK_MS; ms++) {
+		if (ring_read_count(ring, &after) < 0)
+			return false;
+		if (after.enabled_ns > before.enabled_ns)
+			return true;
+		poll(NULL, 0, 1);
+	}
+	return false;
 }
 
 /* Puts a new event behind the ring of one that died with its CPU. */

@@ -263,6 +263,17 @@ static void set_cpus(bool online)
 	}
 }
 
+/* Does addr/ know it? Cheaper than to read all of ksyms. */
+static bool is_named(const struct ksymfs *fs, int prog)
+{
+	struct oracle oracle;
+
+	oracle_read(prog, &oracle);
+	_cleanup_fd_ int fd = ksymfs_open(fs, "addr/%" PRIx64, (uint64_t)oracle.ksyms[0]);
+	oracle_deinit(&oracle);
+	return fd >= 0;
+}
+
 static void test_cpus_during_churn(void **state)
 {
 	need_guest();
@@ -288,7 +299,7 @@ static void test_cpus_during_churn(void **state)
 		if (i % 16 == 0)
 			set_cpus(i % 32);
 		kept[i] = load_simple("hotplug", i);
-		assert_true(has_program(fs, kept[i]));
+		assert_true(is_named(fs, kept[i]));
 	}
 	set_cpus(true);
 	close(pipes[1]);
@@ -345,11 +356,15 @@ static void test_out_of_line(void **state)
 	need_guest();
 	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
 
+	/* At a function's entry ftrace serves it; where the next instruction begins is not known.
+	 */
 	check_out_of_line(fs, "[__builtin__kprobes]",
-			  "echo 'p:ksymfs/probe vfs_link' >> kprobe_events && "
-			  "echo 1 > events/ksymfs/probe/enable",
+			  "for at in 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do "
+			  "echo p:ksymfs/probe vfs_link+$at >> kprobe_events && "
+			  "echo 1 > events/ksymfs/probe/enable && exit 0; "
+			  "echo -:ksymfs/probe >> kprobe_events; done; exit 1",
 			  "echo 0 > events/ksymfs/probe/enable && "
-			  "echo '-:ksymfs/probe' >> kprobe_events");
+			  "echo -:ksymfs/probe >> kprobe_events");
 	check_out_of_line(fs, "[__builtin__ftrace]",
 			  "echo vfs_link > set_ftrace_filter && echo function > current_tracer",
 			  "echo nop > current_tracer && echo > set_ftrace_filter");
