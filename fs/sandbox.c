@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -35,7 +36,7 @@ static const struct {
 };
 
 /* 0: calls are filtered; else why not, as -errno. */
-static int filter_error = -ENODATA;
+static atomic_int filter_error = -ENODATA;
 
 /*
  * Needs rights that are about to go: what they would be needed for is a limit's from here on.
@@ -314,8 +315,10 @@ static int load_filter(void)
 
 int sandbox_filter_calls(void)
 {
-	filter_error = load_filter();
-	return filter_error;
+	int r = load_filter();
+
+	atomic_store(&filter_error, r);
+	return r;
 }
 
 void sandbox_status(struct text *text)
@@ -331,8 +334,10 @@ void sandbox_status(struct text *text)
 				text_printf(text, " %s", kept[i].name);
 	}
 	text_puts(text, "\nseccomp: ");
-	if (filter_error)
-		text_printf(text, "missing: %s\n", strerror(-filter_error));
+	int error = atomic_load(&filter_error);
+
+	if (error)
+		text_printf(text, "missing: %s\n", strerror(-error));
 	else
 		text_puts(text, "ok\n");
 }
