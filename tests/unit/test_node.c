@@ -562,8 +562,10 @@ static void streams_of_an_old_epoch_are_opened_when_nobody_has_them(void **state
 static void all_who_have_a_node_open_read_it_in_one_way(void **state)
 {
 	struct node *node = look_up("a", file(1), NULL);
-	/* The table only hands them on. */
-	struct backing *first = (struct backing *)&first, *second = (struct backing *)&second, *got;
+	/* The table looks at no more than their number, and hands them on. */
+	static uint64_t files[2][32];
+	struct backing *first = (struct backing *)files[0], *second = (struct backing *)files[1];
+	struct backing *got;
 	struct node_open how;
 
 	open_by(node, file(1), 10, TID, &how);
