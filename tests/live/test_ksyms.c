@@ -730,6 +730,8 @@ int main(void)
 		cmocka_unit_test(test_core_addresses_against_kernel),
 		cmocka_unit_test(test_section_ends),
 		cmocka_unit_test(test_addr_spellings),
+		/* While few programs are retained, for it reads all of each. */
+		cmocka_unit_test(test_every_size),
 		cmocka_unit_test(test_load_then_look),
 		cmocka_unit_test(test_load_here_unload_there),
 		cmocka_unit_test(test_overflow),
@@ -739,7 +741,6 @@ int main(void)
 		cmocka_unit_test(test_tag_of_subprogram_and_program),
 		cmocka_unit_test(test_odd_names),
 		cmocka_unit_test(test_held_file_keeps_its_bytes),
-		cmocka_unit_test(test_every_size),
 	};
 
 	return live_run(tests);
