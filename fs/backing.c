@@ -14,8 +14,9 @@
 
 /* In use at once: each holds the whole of a version, which the snapshots it is made of share. */
 #define FILES_MAX 16
-/* Kept unused, for the next version: of ksyms and of kallsyms. */
+/* Kept unused, for the next version: of ksyms and of kallsyms, which have not as much as this. */
 #define IDLE_MAX     2
+#define IDLE_BYTES   (UINT64_C(32) << 20)
 #define WRITE_PIECES 512
 
 /* A block of carry.h. */
@@ -29,12 +30,14 @@ struct backing {
 	int fd;
 	int32_t id; /* the connection's, for as long as the file is here */
 	unsigned int refs;
-	struct snapshot *snapshot; /* whose bytes it has; NULL: whatever was written last */
-	uint64_t used;		   /* when it was used last, in calls of backings_get() */
+	struct snapshot *snapshot; /* whose bytes it has, or will have when it is filled */
+	bool is_filling;
+	uint64_t used; /* when it was used last, in calls of backings_get() */
 };
 
 struct backings {
 	pthread_mutex_t lock;
+	pthread_cond_t filled;
 	struct session *session;
 	int mount; /* a tmpfs of our own; -1 where there is none to be had */
 	uint64_t clock;
@@ -67,6 +70,7 @@ int backings_create(struct session *session, struct backings **ret)
 	if (!backings)
 		return -ENOMEM;
 	pthread_mutex_init(&backings->lock, NULL);
+	pthread_cond_init(&backings->filled, NULL);
 	backings->session = session;
 	/* Here, for later nothing may be mounted any more: see sandbox.h. */
 	backings->mount = mount_tmpfs();
@@ -104,6 +108,7 @@ void backings_destroy(struct backings *backings)
 	}
 	if (backings->mount >= 0)
 		close(backings->mount);
+	pthread_cond_destroy(&backings->filled);
 	pthread_mutex_destroy(&backings->lock);
 	free(backings);
 }
@@ -142,19 +147,6 @@ static int write_snapshot(int fd, const struct snapshot *snapshot, uint64_t offs
 		offset += n;
 	}
 	return ftruncate(fd, size) < 0 ? -errno : 0;
-}
-
-/* Gives a file that nobody uses the bytes of a snapshot. */
-static int fill(struct backing *file, struct snapshot *snapshot)
-{
-	uint64_t same = file->snapshot ? snapshot_shared_prefix(file->snapshot, snapshot) : 0;
-
-	/* Until all is written, the file is of neither. */
-	snapshot_unref(take_ptr(file->snapshot));
-	int r = write_snapshot(file->fd, snapshot, same);
-	if (r == 0)
-		file->snapshot = snapshot_ref(snapshot);
-	return r;
 }
 
 static struct backing *find_snapshot(struct backings *backings, const struct snapshot *snapshot)
@@ -216,6 +208,7 @@ static void drop_idle(struct backings *backings)
 	for (;;) {
 		struct backing *oldest = NULL;
 		unsigned int idle = 0;
+		uint64_t bytes = 0;
 
 		for (size_t i = 0; i < FILES_MAX; i++) {
 			struct backing *file = &backings->files[i];
@@ -223,30 +216,53 @@ static void drop_idle(struct backings *backings)
 			if (file->fd < 0 || file->refs)
 				continue;
 			idle++;
+			bytes += snapshot_size(file->snapshot);
 			if (!oldest || file->used < oldest->used)
 				oldest = file;
 		}
-		if (idle <= IDLE_MAX)
+		if (idle <= IDLE_MAX && bytes <= IDLE_BYTES)
 			return;
 		close_file(backings, oldest);
 	}
 }
 
+/*
+ * Gives a file that nobody else uses the bytes of a snapshot, without the lock meanwhile: others
+ * may be after another file. Who comes for this one waits.
+ */
+static int fill(struct backings *backings, struct backing *file, struct snapshot *snapshot)
+{
+	_cleanup_snapshot_ struct snapshot *old = file->snapshot;
+	uint64_t same = old ? snapshot_shared_prefix(old, snapshot) : 0;
+
+	file->snapshot = snapshot_ref(snapshot);
+	file->is_filling = true;
+	pthread_mutex_unlock(&backings->lock);
+	int r = write_snapshot(file->fd, snapshot, same);
+	pthread_mutex_lock(&backings->lock);
+	file->is_filling = false;
+	pthread_cond_broadcast(&backings->filled);
+	return r;
+}
+
 struct backing *backings_get(struct backings *backings, struct snapshot *snapshot)
 {
 	LOCKED(&backings->lock);
-	struct backing *file = find_snapshot(backings, snapshot);
+	struct backing *file;
 
-	if (!file) {
+	while ((file = find_snapshot(backings, snapshot)) && file->is_filling)
+		pthread_cond_wait(&backings->filled, &backings->lock);
+	bool is_new = !file;
+
+	if (!file)
 		file = find_earlier(backings, snapshot) ?: add_file(backings);
-		if (file && fill(file, snapshot) < 0) {
-			close_file(backings, file);
-			file = NULL;
-		}
-	}
-	if (file) {
-		file->refs++;
-		file->used = ++backings->clock;
+	if (!file)
+		return NULL;
+	file->refs++;
+	file->used = ++backings->clock;
+	if (is_new && fill(backings, file, snapshot) < 0) {
+		close_file(backings, file);
+		return NULL;
 	}
 	drop_idle(backings);
 	return file;

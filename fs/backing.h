@@ -11,7 +11,7 @@
  * What is registered outlives the process, as the connection does: so the numbers do too
  * (core/carry.h).
  *
- * One lock, held while a file is written; any thread.
+ * One lock, which is not held while a file is written; any thread.
  */
 #ifndef FS_BACKING_H
 #define FS_BACKING_H

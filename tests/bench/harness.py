@@ -133,14 +133,16 @@ class Mount:
                 total += sum(int(line.split()[1]) for line in file if line.startswith('VmRSS:'))
         return total * 1024
 
+    def threads(self):
+        return sorted(f'/proc/{pid}/task/{task}' for pid in self.pids()
+                      for task in os.listdir(f'/proc/{pid}/task'))
+
     def switches(self):
         """How often the threads of both processes gave up or lost a CPU."""
         total = 0
-        for pid in self.pids():
-            for task in os.listdir(f'/proc/{pid}/task'):
-                with open(f'/proc/{pid}/task/{task}/status', encoding='ascii') as file:
-                    total += sum(int(line.split()[1]) for line in file
-                                 if '_ctxt_switches' in line)
+        for task in self.threads():
+            with open(f'{task}/status', encoding='ascii') as file:
+                total += sum(int(line.split()[1]) for line in file if '_ctxt_switches' in line)
         return total
 
 
