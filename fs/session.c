@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <poll.h>
+#include <sched.h>
 
 #include "fs/request.h"
 
@@ -24,6 +25,11 @@
 #define MAX_QUEUE    256
 /* For snapshots that nobody has open: one of the largest file, and the small ones. */
 #define CACHE_BYTES (8 << 20)
+/*
+ * An open follows its lookup at once, and a read its open: to look for them a moment longer costs
+ * less than to be woken for each. Whoever else wants the CPU gets it.
+ */
+#define LINGER_NS 50000
 /* How long to wait for workers when the session ends. */
 #define STOP_MS 300
 
@@ -235,19 +241,32 @@ static int make_epoll(const struct session *session)
 	return take_fd(&epoll);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
 static void receive_all(struct session *session, int epoll, struct fuse_buf *buf)
 {
 	struct epoll_event event;
+	uint64_t until = 0;
 
 	while (!atomic_load(&session->stopping)) {
 		int n = fuse_session_receive_buf(session->fuse, buf);
 
-		if (n > 0)
+		if (n > 0) {
 			fuse_session_process_buf(session->fuse, buf);
-		else if (n == -EAGAIN)
+			until = now_ns() + LINGER_NS;
+		} else if (n == -EAGAIN && now_ns() < until) {
+			sched_yield();
+		} else if (n == -EAGAIN) {
 			epoll_wait(epoll, &event, 1, -1);
-		else if (n != -EINTR)
+		} else if (n != -EINTR) {
 			return; /* unmounted */
+		}
 	}
 }
 
@@ -383,10 +402,7 @@ static struct pool *nth_pool(const struct session *session, size_t i)
 
 static uint64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * UINT64_C(1000) + now.tv_nsec / 1000000;
+	return now_ns() / 1000000;
 }
 
 bool session_end(struct session *session)
