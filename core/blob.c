@@ -15,7 +15,6 @@
 #include <xxhash.h>
 
 #include "core/carry.h"
-#include "core/heap.h"
 
 #define FIRST_BUCKETS 256
 
@@ -230,7 +229,7 @@ void blob_retain(struct blob *blob)
 	LOCKED(&pool->lock);
 
 	if (blob_entry(blob)->retained++ == 0)
-		pool->retained_bytes += heap_bytes(sizeof(struct entry) + blob->len);
+		pool->retained_bytes += carry_size(blob, sizeof(struct entry) + blob->len);
 }
 
 void blob_release(struct blob *blob)
@@ -239,7 +238,7 @@ void blob_release(struct blob *blob)
 	LOCKED(&pool->lock);
 
 	if (--blob_entry(blob)->retained == 0)
-		pool->retained_bytes -= heap_bytes(sizeof(struct entry) + blob->len);
+		pool->retained_bytes -= carry_size(blob, sizeof(struct entry) + blob->len);
 }
 
 size_t blob_pool_bytes(const struct blob_pool *pool)

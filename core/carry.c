@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "core/cleanup.h"
+#include "core/heap.h"
 
 #define REGION_BYTES (UINT64_C(64) << 30)
 #define REGION_MAGIC UINT64_C(0x7972726163736b01)
@@ -373,6 +374,13 @@ static bool was_asked_for(void *data, size_t len, void *arg)
 void carry_sweep(enum carry_kind kind)
 {
 	carry_take(kind, was_asked_for, NULL);
+}
+
+size_t carry_size(const void *block, size_t len)
+{
+	if (!block)
+		return 0;
+	return is_ours(block) ? block_of(block)->size : heap_bytes(len);
 }
 
 size_t carry_bytes(void)

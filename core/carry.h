@@ -86,6 +86,8 @@ void *carry_at(uint64_t ref, enum carry_kind kind, size_t *ret_len);
 /* Frees what was left of a kind and that carry_at() was not asked for. */
 void carry_sweep(enum carry_kind kind);
 
+/* Bytes of memory that a block of len bytes takes; 0 for NULL. */
+size_t carry_size(const void *block, size_t len);
 /* Bytes of memory that blocks have. */
 size_t carry_bytes(void);
 

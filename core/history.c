@@ -345,7 +345,8 @@ static int new_entry(const struct symbol *symbol, uint64_t removed, struct entry
 
 	if (!entry)
 		return -ENOMEM;
-	*entry = (struct entry){.symbol = *symbol, .removed = removed, .bytes = heap_bytes(bytes)};
+	*entry = (struct entry){
+		.symbol = *symbol, .removed = removed, .bytes = carry_size(entry, bytes)};
 	entry->symbol.name = memcpy(entry->strings, symbol->name, name_len);
 	if (symbol->module)
 		entry->symbol.module =

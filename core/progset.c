@@ -312,7 +312,7 @@ static size_t bytes_beside_blobs(const struct slot *slot)
 		       heap_bytes((prog->func_count + 1) * sizeof(slot->members[0])) +
 		       slot->member_count * (heap_bytes(sizeof(struct tag)) + bucket) +
 		       heap_bytes(sizeof(*slot->name)) + string_bytes(slot->name->file_name) +
-		       bucket;
+		       bucket + carry_size(slot->record, 0);
 
 	if (prog->func_count)
 		bytes += heap_bytes(prog->func_count * sizeof(prog->funcs[0]));
