@@ -489,6 +489,41 @@ static void test_closed_at_once(void **state)
 	assert_true(burst.whole * 100 >= BURST * 98);
 }
 
+/*
+ * Programs without end, four events each; at rest, the tree is the kernel's. KSYMFS_SOAK_LOADS=N
+ * loads N instead of a few: scripts/soak, which makes it a million events.
+ */
+static void test_soak(void **state)
+{
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+	const char *soak = getenv("KSYMFS_SOAK_LOADS");
+	int loads = soak ? atoi(soak) : 1000, kept[10];
+
+	assert_true(loads >= (int)ARRAY_SIZE(kept));
+	int between = loads / ARRAY_SIZE(kept);
+
+	for (int i = 0; i < between * (int)ARRAY_SIZE(kept); i++) {
+		int prog = load_simple("soaked", variant(i % 200));
+
+		if (i % between)
+			close(prog);
+		else
+			kept[i / between] = prog;
+	}
+	assert_ksyms_is_kallsyms(fs);
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		_cleanup_free_ char *loaded =
+			ksymfs_value(fs, "state", "bpf/by-id/%u/info", prog_id(kept[i]));
+		assert_string_equal(loaded, "loaded");
+		unload(kept[i]);
+	}
+	assert_ksyms_is_kallsyms(fs);
+	_cleanup_free_ char *lost = ksymfs_value(fs, "lost_records", "status");
+	_cleanup_free_ char *reads = ksymfs_value(fs, "kallsyms_reads", "status");
+	assert_string_equal(lost, "0");
+	assert_string_equal(reads, "1");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -498,6 +533,7 @@ int main(void)
 		cmocka_unit_test(test_eviction_by_bytes),
 		cmocka_unit_test(test_twins),
 		cmocka_unit_test(test_closed_at_once),
+		cmocka_unit_test(test_soak),
 	};
 	/* Strangers unload programs too, and none of ours is to leave for theirs. */
 	static const char *const options[] = {"--retain-bytes=512M", NULL};
