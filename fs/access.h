@@ -4,11 +4,12 @@
  * But a mode knows users by number alone, and a container's root has number 0, or is mapped to it:
  * so the second half asks for what the kernel itself would ask for.
  *
- *	ACCESS_TREE	   by mode: the owner, his group and others as uid=, gid= and umask= say
- *	ACCESS_ADDRESSES   kernel addresses: who has CAP_SYSLOG, for the kernel shows them to him
- *too, and whom the administrator has named: --group, uid=, gid=. Others never, whatever umask=
- *says. ACCESS_ROOT	   other people's processes, held open: root, with CAP_SYS_PTRACE, without
- *			   which /proc would not let him look at them either
+ * - ACCESS_TREE: by mode, as uid=, gid= and umask= say;
+ * - ACCESS_ADDRESSES: kernel addresses, for who has CAP_SYSLOG, since the kernel shows them to him
+ *   too, and for whom the administrator has named: --group, uid=, gid=. Others never, whatever
+ *   umask= says;
+ * - ACCESS_ROOT: other people's processes, held open, for root with CAP_SYS_PTRACE, without which
+ *   /proc would not let him look at them either.
  *
  * Capabilities count in the daemon's user namespace. Who asks from outside of the daemon's pid
  * namespace has no number there to know him by: he has no capabilities then.

@@ -11,10 +11,10 @@
  * snapshot. It outlives the process (core/carry.h): the next one finds the nodes, and whoever knows
  * of open handles says of which node (node_resume()). An id that is not in the table is ESTALE.
  *
- * A node is rendered when somebody asks for its size or opens it, not when it is looked up. Once it
- * is rendered, its size is told at each lookup, and while a handle is open its content stays: all
- * handles of a node share one snapshot. Unopened snapshots are kept in a cache of bounded size, and
- * sizes are remembered past that.
+ * A node is rendered when somebody asks for its size or opens it; when it is looked up, only where
+ * that is quick (view.h). Once it is rendered, its size is told at each lookup, and while a handle
+ * is open its content stays: all handles of a node share one snapshot. Unopened snapshots are kept
+ * in a cache of bounded size, and sizes are remembered past that.
  *
  * The table renders nothing: where content is needed, it says so (NODE_RENDER) and takes the result
  * in a second call, so its lock, an inner one, is held for moments.

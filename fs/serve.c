@@ -51,9 +51,10 @@ void request_fill_stat(const struct session *session, uint64_t ino, const struct
 	};
 }
 
-/* Nothing about such a directory changes: not even its time, which is the session's start. */
+/* For how long the kernel may take our word for attributes. */
 static double attr_timeout(const struct session *session, const struct view_attr *attr)
 {
+	/* Nothing about such a directory changes: its time is the session's start. */
 	bool constant = attr->kind == VIEW_DIR && attr->fixed &&
 			attr->mtime.tv_sec == session->started.tv_sec &&
 			attr->mtime.tv_nsec == session->started.tv_nsec;

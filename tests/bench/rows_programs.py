@@ -119,7 +119,7 @@ def capture_cpu(bench):
 
 def memory_after_loads(bench):
     """Resident memory at the start, after half of the loads and at the end; the bounds' sum."""
-    retain, events, count = bench.pick((1, 1, 400), (16, 2, 20000), (64, 8, 200000))
+    retain, events, count = bench.pick((1, 1, 400), (4, 1, 20000), (64, 8, 200000))
     bench.unmount()
     with bench.mounted(f'--retain-bytes={retain}M', f'--events-bytes={events}M') as mount:
         sizes = []
