@@ -8,9 +8,9 @@
  *
  * Listing it asks of each process whether it has memory and whether the caller could look at it;
  * what it maps is opened when somebody asks for it. All pids are those of one /proc, that of the
- *pid namespace that is shown, which is looked into by an fd. Whoever could not look at a process
- *there finds none here (core/creds.h): modes cannot say that, so nothing here has a mode of its
- *own.
+ * pid namespace that is shown, which is looked into by an fd. Whoever could not look at a process
+ * there finds none here (core/creds.h): modes cannot say that, so nothing here has a mode of its
+ * own.
  */
 #include <errno.h>
 #include <fcntl.h>
