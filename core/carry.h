@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 /* To be changed with every change of a kind's layout: a region of another version is not read. */
-#define CARRY_VERSION 1
+#define CARRY_VERSION 2
 
 enum carry_kind {
 	CARRY_FREE, /* and what is not published yet */
@@ -41,6 +41,8 @@ enum carry_kind {
 	CARRY_PROGRAM,
 	CARRY_HISTORY,
 	CARRY_PIN,
+	CARRY_PIN_ROOT,
+	CARRY_PIN_MAPPINGS,
 	CARRY_KINDS,
 };
 
@@ -52,6 +54,8 @@ struct carry_root {
 	uint64_t started_mono, started_unix; /* CLOCK_MONOTONIC and CLOCK_REALTIME ns */
 	uint64_t whole_at;		     /* CLOCK_MONOTONIC ns up to which nothing was missed */
 	uint64_t history_since;		     /* see kstate.h */
+	uint64_t last_kept;		     /* see keeper.h */
+	uint64_t last_pin;
 };
 
 /*

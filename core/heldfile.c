@@ -13,6 +13,8 @@
 struct held_file {
 	struct held_files *files;
 	struct held_file *next;
+	struct held_file *next_kept;
+	uint64_t number; /* 0: it is not kept */
 	dev_t dev;
 	uint64_t inode;
 	unsigned int refs; /* under the table's lock: a lookup may revive none that is going */
@@ -25,7 +27,9 @@ struct held_files {
 	unsigned int count;
 	bool owned;
 	const dev_t *own_dev;
+	const struct keeper *keeper;
 	struct held_file *buckets[BUCKETS];
+	struct held_file *kept[BUCKETS]; /* by number */
 };
 
 int held_files_create(unsigned int max, const dev_t *own_dev, struct held_files **ret)
@@ -66,6 +70,30 @@ unsigned int held_files_count(struct held_files *files)
 	return files->count;
 }
 
+void held_files_set_keeper(struct held_files *files, const struct keeper *keeper)
+{
+	files->keeper = keeper;
+}
+
+static struct held_file **find_kept(struct held_files *files, uint64_t number)
+{
+	struct held_file **at = &files->kept[number % BUCKETS];
+
+	while (*at && (*at)->number != number)
+		at = &(*at)->next_kept;
+	return at;
+}
+
+/* Under the lock: the file has no number yet. */
+static void set_number(struct held_file *file, uint64_t number)
+{
+	struct held_file **at = find_kept(file->files, number);
+
+	file->number = number;
+	file->next_kept = *at;
+	*at = file;
+}
+
 static struct held_file **find(struct held_files *files, dev_t dev, uint64_t inode)
 {
 	uint64_t hash = (inode ^ (uint64_t)dev << 40) * UINT64_C(0x9e3779b97f4a7c15);
@@ -76,17 +104,15 @@ static struct held_file **find(struct held_files *files, dev_t dev, uint64_t ino
 	return at;
 }
 
-int held_file_get(struct held_files *files, int dir_fd, const char *name, struct held_file **ret)
+/* Under the lock. Takes the fd, or leaves it where the file is held already. */
+static int get_locked(struct held_files *files, int *fd, struct held_file **ret)
 {
-	_cleanup_fd_ int fd = openat(dir_fd, name, O_PATH | O_CLOEXEC);
 	struct statx stx;
 
 	/* Not to be asked of a file system that may be dead. */
-	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &stx) < 0)
+	if (statx(*fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &stx) < 0)
 		return -errno;
 	dev_t dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
-
-	LOCKED(&files->lock);
 	struct held_file **at = find(files, dev, stx.stx_ino);
 
 	if (*at) {
@@ -107,12 +133,55 @@ int held_file_get(struct held_files *files, int dir_fd, const char *name, struct
 		.dev = dev,
 		.inode = stx.stx_ino,
 		.refs = 1,
-		.fd = take_fd(&fd),
+		.fd = take_fd(fd),
 	};
 	*at = file;
 	files->count++;
 	*ret = file;
 	return 0;
+}
+
+int held_file_get(struct held_files *files, int dir_fd, const char *name, struct held_file **ret)
+{
+	_cleanup_fd_ int fd = openat(dir_fd, name, O_PATH | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	LOCKED(&files->lock);
+	return get_locked(files, &fd, ret);
+}
+
+uint64_t held_file_keep(struct held_file *file)
+{
+	LOCKED(&file->files->lock);
+	if (!file->number && file->files->keeper)
+		set_number(file, keeper_keep(file->files->keeper, file->fd));
+	return file->number;
+}
+
+int held_file_restore(struct held_files *files, uint64_t number, struct held_file **ret)
+{
+	LOCKED(&files->lock);
+	struct held_file *file = number ? *find_kept(files, number) : NULL;
+
+	if (file) {
+		file->refs++;
+		*ret = file;
+		return 0;
+	}
+	_cleanup_fd_ int fd = keeper_take(files->keeper, number);
+
+	if (fd < 0)
+		return -ENOENT;
+	int r = get_locked(files, &fd, ret);
+
+	/* One is enough: of a file that is kept under another number, and of one that is not to be
+	 * held. */
+	if (r < 0 || (*ret)->number)
+		keeper_drop(files->keeper, number);
+	else
+		set_number(*ret, number);
+	return r;
 }
 
 struct held_file *held_file_ref(struct held_file *file)
@@ -127,18 +196,22 @@ void held_file_unref(struct held_file *file)
 	if (!file)
 		return;
 	struct held_files *files = file->files;
+	const struct keeper *keeper = files->keeper;
 
 	pthread_mutex_lock(&files->lock);
 	bool gone = --file->refs == 0;
 
 	if (gone) {
 		*find(files, file->dev, file->inode) = file->next;
+		if (file->number)
+			*find_kept(files, file->number) = file->next_kept;
 		files->count--;
 	}
 	bool last = gone && files->count == 0 && !files->owned;
 	pthread_mutex_unlock(&files->lock);
 
 	if (gone) {
+		keeper_drop(keeper, file->number);
 		close(file->fd);
 		free(file);
 	}

@@ -5,13 +5,12 @@
  * A process can end between any two system calls here. So pinning is a list of steps, each of which
  * fails with -ESRCH when it comes too late; at the end either everything is held, or nothing.
  */
-#include "core/pin.h"
+#include "core/pin_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,29 +23,6 @@
 
 /* A command line can be as long as the stack allows; of many pins that much is not kept. */
 #define TEXT_MAX (1u << 20)
-
-struct pin {
-	atomic_uint refs;
-	struct held_files *files;
-	const struct root_policy *policy;
-	const struct pidns *ns;
-	pid_t pid; /* in ns, as all numbers that are read there */
-	pid_t own_pid;
-	uint64_t start_ticks;
-	uint64_t started_unix;
-	uint64_t pinned_unix;
-
-	pthread_mutex_t lock;
-	bool released;
-	int pidfd;
-	int proc_fd; /* -1 once the exit is known */
-	struct pin_exit exit;
-	struct root *root;
-	struct held_file *exe;
-	struct snapshot *texts[PIN_TEXTS];
-	struct pin_mapping *mappings;
-	size_t mapping_count;
-};
 
 static const char *const text_names[PIN_TEXTS] = {
 	[PIN_MAPS] = "maps",	  [PIN_STATUS] = "status",   [PIN_MOUNTINFO] = "mountinfo",
@@ -73,7 +49,7 @@ static bool pidfd_says_alive(int pidfd)
 	return poll(&poll_fd, 1, 0) == 0;
 }
 
-static int step_open(struct pin *pin)
+int pin_find_process(struct pin *pin)
 {
 	char name[3 * sizeof(pid_t)];
 	pid_t number;
@@ -182,7 +158,7 @@ static const struct pin_mapping *find_mapping(const struct pin *pin, const char 
 		       : NULL;
 }
 
-static void free_mappings(struct pin_mapping *mappings, size_t count)
+void pin_free_mappings(struct pin_mapping *mappings, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		held_file_unref(mappings[i].file);
@@ -270,14 +246,19 @@ static int look_at_maps(struct pin *pin, int look_fd)
 	r = still_fd >= 0 && read(still_fd, &byte, 1) == 1 ? text_take_snapshot(&text, &snapshot)
 							   : -ESRCH;
 	if (r < 0) {
-		free_mappings(mappings, count);
+		pin_free_mappings(mappings, count);
 		return r;
 	}
-	snapshot_unref(pin->texts[PIN_MAPS]);
+	_cleanup_snapshot_ struct snapshot *last = pin->texts[PIN_MAPS];
+	struct pin_mapping *last_mappings = pin->mappings;
+	size_t last_count = pin->mapping_count;
+
 	pin->texts[PIN_MAPS] = snapshot;
-	free_mappings(pin->mappings, pin->mapping_count);
 	pin->mappings = mappings;
 	pin->mapping_count = count;
+	pinkeep_text(pin, PIN_MAPS);
+	pinkeep_mappings(pin);
+	pin_free_mappings(last_mappings, last_count);
 	return 0;
 }
 
@@ -291,8 +272,10 @@ static int look_at_root(struct pin *pin, int look_fd)
 
 	if (r < 0)
 		return r;
-	root_unref(pin->root);
+	_cleanup_root_ struct root *last = pin->root;
+
 	pin->root = root;
+	pinkeep_root(pin);
 	return 0;
 }
 
@@ -303,8 +286,10 @@ static int look_at_exe(struct pin *pin, int look_fd)
 
 	if (r < 0)
 		return r;
-	held_file_unref(pin->exe);
+	_cleanup_held_file_ struct held_file *last = pin->exe;
+
 	pin->exe = exe;
+	pinkeep_exe(pin);
 	return 0;
 }
 
@@ -315,8 +300,10 @@ static int store_text(struct pin *pin, enum pin_text which, struct text *text)
 
 	if (r < 0)
 		return r;
-	snapshot_unref(pin->texts[which]);
+	_cleanup_snapshot_ struct snapshot *last = pin->texts[which];
+
 	pin->texts[which] = snapshot;
+	pinkeep_text(pin, which);
 	return 0;
 }
 
@@ -382,11 +369,11 @@ static int step_texts(struct pin *pin)
 
 /* The root first: it goes first, and most depends on it. */
 static int (*const steps[])(struct pin *pin) = {
-	step_open, step_identity, step_root, step_maps, step_exe, step_texts,
+	pin_find_process, step_identity, step_root, step_maps, step_exe, step_texts,
 };
 
-static int pin_create(const struct pidns *ns, pid_t pid, struct held_files *files,
-		      const struct root_policy *policy, struct pin **ret)
+int pin_create(const struct pidns *ns, pid_t pid, struct held_files *files,
+	       const struct root_policy *policy, struct pin **ret)
 {
 	if (pid <= 0)
 		return -EINVAL;
@@ -438,11 +425,12 @@ static void close_fd(int *fd)
 /* Under the lock, or by the last owner. */
 static void let_go(struct pin *pin)
 {
+	pinkeep_drop(pin);
 	close_fd(&pin->pidfd);
 	close_fd(&pin->proc_fd);
 	root_unref(take_ptr(pin->root));
 	held_file_unref(take_ptr(pin->exe));
-	free_mappings(take_ptr(pin->mappings), pin->mapping_count);
+	pin_free_mappings(take_ptr(pin->mappings), pin->mapping_count);
 	pin->mapping_count = 0;
 	for (enum pin_text which = 0; which < PIN_TEXTS; which++)
 		snapshot_unref(take_ptr(pin->texts[which]));
@@ -519,6 +507,7 @@ static bool still_alive(struct pin *pin)
 	/* The namespace is held, its mounts may have changed since they were looked at. */
 	look_at_text(pin, PIN_MOUNTINFO);
 	close_fd(&pin->proc_fd);
+	pinkeep_exit(pin);
 	return false;
 }
 
@@ -661,7 +650,7 @@ int pin_mappings(struct pin *pin, struct pin_mappings *ret)
 
 void pin_mappings_deinit(struct pin_mappings *mappings)
 {
-	free_mappings(mappings->mappings, mappings->count);
+	pin_free_mappings(mappings->mappings, mappings->count);
 	*mappings = (struct pin_mappings){};
 }
 

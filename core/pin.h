@@ -28,6 +28,9 @@
 
 struct pin;
 
+/* PID@STARTTICKS, or PID. */
+#define PIN_NAME_SIZE 36
+
 enum pin_text {
 	PIN_MAPS,
 	PIN_STATUS,

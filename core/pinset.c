@@ -85,7 +85,6 @@ void pinset_tell(struct pinset *set)
 /* Under the lock: the slot is gone after. */
 void pinset_drop(struct pinset *set, struct pinset_slot *slot)
 {
-	struct pin_record *record = slot->record;
 	struct pin *pin = slot->pin;
 
 	if (slot->exited)
@@ -94,7 +93,6 @@ void pinset_drop(struct pinset *set, struct pinset_slot *slot)
 		set->stats.alive--;
 	set->count--;
 	memmove(slot, slot + 1, (char *)&set->slots[set->count] - (char *)slot);
-	carry_free(record);
 	pinwatch_forget(set, pin);
 	pin_release(pin);
 	add_notice(set, pin, false);
@@ -107,6 +105,8 @@ void pinset_note_exit(struct pinset *set, struct pinset_slot *slot)
 		return;
 	slot->exited = true;
 	slot->expires = pinset_clock() + set->options.keep_ns;
+	if (slot->saved)
+		slot->saved->expires = slot->expires;
 	set->stats.alive--;
 	set->stats.exited++;
 }
@@ -144,23 +144,24 @@ static int check_name(struct pinset *set, const char *name)
 	return slot->exited ? 0 : -EEXIST;
 }
 
-static struct pin_record *make_record(const struct pin *pin)
+void pinset_keep(struct pinset *set, struct pin *pin, struct pin_saved *left)
 {
-	struct pin_record *record = carry_alloc(sizeof(*record));
+	struct pin_saved *saved = pin_keep(pin, set->options.keeper, left);
 
-	if (!record)
-		return NULL;
-	*record = (struct pin_record){
-		.pid = pin_pid(pin),
-		.start_ticks = pin_start_ticks(pin),
-		.pinned_unix = pin_pinned_unix(pin),
-	};
-	carry_publish(record, CARRY_PIN);
-	return record;
+	LOCKED(&set->lock);
+	struct pinset_slot *slot = pinset_find_slot(set, pin);
+
+	if (!slot || !saved)
+		return;
+	slot->saved = saved;
+	/* What has happened to it before it was kept. */
+	saved->expires = slot->expires;
+	saved->renamed = strchr(slot->name, '@') != NULL;
+	if (!left)
+		saved->sequence = ++carry_root()->last_pin;
 }
 
-/* announce: it was not pinned before. */
-static int insert(struct pinset *set, struct pin *pin, const char *name, bool announce)
+static int insert(struct pinset *set, struct pin *pin, const char *name)
 {
 	LOCKED(&set->lock);
 	struct pinset_slot *slot = find_name(set, name);
@@ -179,15 +180,17 @@ static int insert(struct pinset *set, struct pin *pin, const char *name, bool an
 		return r;
 	/* It can have been what made room. */
 	slot = find_name(set, name);
-	if (slot)
+	if (slot) {
 		pin_key(slot->pin, slot->name);
+		if (slot->saved)
+			slot->saved->renamed = true;
+	}
 	slot = &set->slots[set->count++];
-	*slot = (struct pinset_slot){.pin = pin_ref(pin), .record = make_record(pin)};
+	*slot = (struct pinset_slot){.pin = pin_ref(pin)};
 	snprintf(slot->name, sizeof(slot->name), "%s", name);
 	set->stats.alive++;
 	set->stats.added++;
-	if (announce)
-		add_notice(set, pin, true);
+	add_notice(set, pin, true);
 	return 0;
 }
 
@@ -204,73 +207,15 @@ int pinset_pin(struct pinset *set, pid_t pid, bool by_record)
 	r = pin_open(set->options.ns, pid, set->files, set->options.policy, &pin);
 	if (r < 0)
 		return r;
-	r = insert(set, pin, name, true);
+	r = insert(set, pin, name);
 	if (r < 0)
 		return r;
+	pinset_keep(set, pin, NULL);
 	/* What was mapped between that look and the first record that counts. */
 	if (!by_record)
 		pin_look(pin, PIN_LOOK_MAPS | PIN_LOOK_ROOT);
 	pinwatch_read_cmdline(set, pin, !by_record);
 	return 0;
-}
-
-struct left_pins {
-	struct pin_record *records;
-	size_t count, size;
-};
-
-static bool take_record(void *block, size_t room, void *arg)
-{
-	struct left_pins *left = arg;
-
-	if (room < sizeof(struct pin_record))
-		return false;
-	if (left->count == left->size) {
-		size_t size = MAX(left->size * 2, (size_t)16);
-		struct pin_record *records = reallocarray(left->records, size, sizeof(*records));
-
-		if (!records)
-			return false;
-		left->records = records;
-		left->size = size;
-	}
-	memcpy(&left->records[left->count++], block, sizeof(left->records[0]));
-	return false;
-}
-
-static int resume(struct pinset *set, const struct pin_record *record)
-{
-	_cleanup_pin_ struct pin *pin = NULL;
-	char name[PIN_NAME_SIZE];
-	int r = pin_open(set->options.ns, record->pid, set->files, set->options.policy, &pin);
-
-	if (r < 0)
-		return r;
-	if (pin_start_ticks(pin) != record->start_ticks)
-		return -ESRCH;
-	pin_set_pinned_unix(pin, record->pinned_unix);
-	snprintf(name, sizeof(name), "%d", record->pid);
-	r = insert(set, pin, name, false);
-	if (r < 0)
-		return r;
-	pin_look(pin, PIN_LOOK_MAPS | PIN_LOOK_ROOT);
-	pinwatch_read_cmdline(set, pin, false);
-	return 0;
-}
-
-void pinset_resume(struct pinset *set, void (*lost)(void *arg, pid_t pid), void *arg)
-{
-	struct left_pins left = {};
-
-	carry_take(CARRY_PIN, take_record, &left);
-	if (left.count) {
-		pinwatch_hold(set);
-		for (size_t i = 0; i < left.count; i++)
-			if (resume(set, &left.records[i]) < 0)
-				lost(arg, left.records[i].pid);
-		pinwatch_unhold(set);
-	}
-	free(left.records);
 }
 
 static int parse_pid(const char *name, pid_t *ret)
@@ -321,6 +266,8 @@ int pinset_remove(struct pinset *set, const char *name)
 		return -ENOENT;
 	pinwatch_close_idle(set);
 	pinset_tell(set);
+	/* What it held can be unmounted. */
+	keeper_settle(set->options.keeper);
 	return 0;
 }
 
@@ -415,6 +362,7 @@ int pinset_create(const struct pinset_options *options, struct pinset **ret)
 
 	if (r < 0)
 		return r;
+	held_files_set_keeper(set->files, options->keeper);
 	r = pinwatch_start(set);
 	if (r < 0)
 		return r;

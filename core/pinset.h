@@ -33,7 +33,8 @@ struct pinset_options {
 	uint64_t keep_ns;	 /* after exit */
 	unsigned int ring_pages; /* data pages of each CPU's ring, a power of two; 0: default */
 	const struct root_policy *policy;
-	const dev_t *own_dev; /* see heldfile.h */
+	const dev_t *own_dev;	     /* see heldfile.h */
+	const struct keeper *keeper; /* NULL: pins go with this process */
 	/* A pin was made, or let go of. With no lock of the set held. May be NULL. */
 	void (*changed)(void *arg, struct pin *pin, bool added);
 	void *arg;
@@ -46,8 +47,8 @@ void pinset_destroy(struct pinset *set); /* NULL is fine */
 DEFINE_CLEANUP(pinset, struct pinset *, pinset_destroy)
 
 /*
- * Pins again what a process that is gone had pinned and what lives still, under the same names. Of
- * the others `lost` is told.
+ * Takes over what a process that is gone had pinned, under the same names. What cannot be, `lost`
+ * is told of. Before anything else is pinned.
  */
 void pinset_resume(struct pinset *set, void (*lost)(void *arg, pid_t pid), void *arg);
 
@@ -65,7 +66,6 @@ int pinset_add(struct pinset *set, const char *name);
 /* Lets go of a pin. -ENOENT. */
 int pinset_remove(struct pinset *set, const char *name);
 
-#define PIN_NAME_SIZE 36
 /* A reference of the caller's. -ENOENT. */
 int pinset_find(struct pinset *set, const char *name, struct pin **ret);
 /* By PID@STARTTICKS, whatever it is named now. */
@@ -89,6 +89,8 @@ struct pinset_stats {
 	unsigned int alive, exited;
 	unsigned int files;    /* held, each once */
 	uint64_t added;	       /* since the start */
+	uint64_t resumed;      /* of those, taken over from a process that is gone */
+	uint64_t resume_lost;  /* could not be */
 	uint64_t matched;      /* execs that a rule matched */
 	uint64_t missed;       /* of those, processes that had gone before they were held */
 	uint64_t refused;      /* for want of room: all were alive */

@@ -6,23 +6,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/pinkeep.h"
 #include "core/pinset.h"
 #include "core/ring.h"
 
 #define _cleanup_pinset_ CLEANUP(pinset_cleanup)
 
-/* Of a pin, for a process that takes over: a block of carry.h. */
-struct pin_record {
-	int32_t pid;
-	uint64_t start_ticks;
-	uint64_t pinned_unix;
-};
-
 struct pinset_slot {
 	char name[PIN_NAME_SIZE];
 	struct pin *pin;
-	struct pin_record *record; /* NULL: no memory for it */
-	unsigned int look;	   /* enum pin_look: what records say has changed */
+	struct pin_saved *saved; /* the pin's; NULL: it is not kept */
+	unsigned int look;	 /* enum pin_look: what records say has changed */
 	bool exited;
 	uint64_t expires; /* CLOCK_MONOTONIC ns, once exited */
 };
@@ -78,6 +72,11 @@ int pinwatch_follow(struct pinset *set, struct pin *pin);
 void pinwatch_forget(struct pinset *set, struct pin *pin);
 
 /* Without it: */
+/*
+ * Has a pin outlive this process. A whole root and its files are told of. left: what was left of
+ * it, or NULL. A pin that is let go of meanwhile has nothing more to keep.
+ */
+void pinset_keep(struct pinset *set, struct pin *pin, struct pin_saved *left);
 void pinset_tell(struct pinset *set);
 /*
  * Pins who has the number pid in options.ns. Whoever calls tells after. by_record: he also takes

@@ -41,6 +41,9 @@ int pinwatch_follow(struct pinset *set, struct pin *pin)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = pin};
 
+	/* It had exited before this process was there. */
+	if (pin_pidfd(pin) < 0)
+		return 0;
 	if (epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, pin_pidfd(pin), &event) < 0)
 		return -errno;
 	atomic_fetch_add(&set->filter[filter_index(pin_own_pid(pin))], 1);
@@ -49,6 +52,8 @@ int pinwatch_follow(struct pinset *set, struct pin *pin)
 
 void pinwatch_forget(struct pinset *set, struct pin *pin)
 {
+	if (pin_pidfd(pin) < 0)
+		return;
 	atomic_fetch_sub(&set->filter[filter_index(pin_own_pid(pin))], 1);
 	epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, pin_pidfd(pin), NULL);
 }

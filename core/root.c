@@ -41,6 +41,8 @@ struct root {
 	int mountinfo_fd;
 	struct root_identity top;
 	uint64_t ns_ino;
+	const struct keeper *keeper; /* NULL: it is not kept */
+	uint64_t numbers[ROOT_FDS];
 
 	pthread_mutex_t lock;
 	struct mounts mounts;
@@ -55,22 +57,13 @@ static int stat_fd(int fd, unsigned int flags, struct statx *ret)
 	return statx(fd, "", AT_EMPTY_PATH | flags, ROOT_STATX, ret) < 0 ? -errno : 0;
 }
 
-int root_open(int proc_fd, const struct root_policy *policy, struct root **ret)
+/* Takes the fds, also on failure. */
+static int make_root(int root_fd, int mnt_fd, int info_fd, const struct root_policy *policy,
+		     struct root **ret)
 {
-	_cleanup_fd_ int fd = openat(proc_fd, "root", O_PATH | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	_cleanup_fd_ int ns_fd = openat(proc_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
-
-	if (ns_fd < 0)
-		return -errno;
-	_cleanup_fd_ int mountinfo_fd = openat(proc_fd, "mountinfo", O_RDONLY | O_CLOEXEC);
-
-	/* Of one who is about to be gone: that is how the kernel says that there is no namespace.
-	 */
-	if (mountinfo_fd < 0)
-		return errno == EINVAL ? -ESRCH : -errno;
+	_cleanup_fd_ int fd = root_fd;
+	_cleanup_fd_ int ns_fd = mnt_fd;
+	_cleanup_fd_ int mountinfo_fd = info_fd;
 	struct stat ns;
 	struct statx stx;
 
@@ -100,6 +93,57 @@ int root_open(int proc_fd, const struct root_policy *policy, struct root **ret)
 	return 0;
 }
 
+int root_open(int proc_fd, const struct root_policy *policy, struct root **ret)
+{
+	_cleanup_fd_ int fd = openat(proc_fd, "root", O_PATH | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	_cleanup_fd_ int ns_fd = openat(proc_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
+
+	if (ns_fd < 0)
+		return -errno;
+	int mountinfo_fd = openat(proc_fd, "mountinfo", O_RDONLY | O_CLOEXEC);
+
+	/* Of one who is about to be gone: that is how the kernel says that there is no namespace.
+	 */
+	if (mountinfo_fd < 0)
+		return errno == EINVAL ? -ESRCH : -errno;
+	return make_root(take_fd(&fd), take_fd(&ns_fd), mountinfo_fd, policy, ret);
+}
+
+void root_keep(struct root *root, const struct keeper *keeper, uint64_t ret[static ROOT_FDS])
+{
+	const int fds[ROOT_FDS] = {root->fd, root->ns_fd, root->mountinfo_fd};
+
+	if (!root->keeper) {
+		for (size_t i = 0; i < ROOT_FDS; i++)
+			root->numbers[i] = keeper_keep(keeper, fds[i]);
+		root->keeper = keeper;
+	}
+	memcpy(ret, root->numbers, sizeof(root->numbers));
+}
+
+int root_restore(const struct keeper *keeper, const uint64_t numbers[static ROOT_FDS],
+		 const struct root_policy *policy, struct root **ret)
+{
+	_cleanup_fd_ int fd = keeper_take(keeper, numbers[0]);
+	_cleanup_fd_ int ns_fd = keeper_take(keeper, numbers[1]);
+	_cleanup_fd_ int mountinfo_fd = keeper_take(keeper, numbers[2]);
+	int r = -ENOENT;
+
+	if (fd >= 0 && ns_fd >= 0 && mountinfo_fd >= 0)
+		r = make_root(take_fd(&fd), take_fd(&ns_fd), take_fd(&mountinfo_fd), policy, ret);
+	if (r < 0) {
+		for (size_t i = 0; i < ROOT_FDS; i++)
+			keeper_drop(keeper, numbers[i]);
+		return r;
+	}
+	(*ret)->keeper = keeper;
+	memcpy((*ret)->numbers, numbers, sizeof((*ret)->numbers));
+	return 0;
+}
+
 struct root *root_ref(struct root *root)
 {
 	atomic_fetch_add_explicit(&root->refs, 1, memory_order_relaxed);
@@ -110,6 +154,8 @@ void root_unref(struct root *root)
 {
 	if (!root || atomic_fetch_sub_explicit(&root->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	for (size_t i = 0; i < ROOT_FDS; i++)
+		keeper_drop(root->keeper, root->numbers[i]);
 	close(root->fd);
 	close(root->ns_fd);
 	close(root->mountinfo_fd);

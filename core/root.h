@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "core/cleanup.h"
+#include "core/keeper.h"
 #include "core/text.h"
 
 struct root;
@@ -41,6 +42,15 @@ struct root *root_ref(struct root *root);
 void root_unref(struct root *root); /* NULL is fine */
 DEFINE_CLEANUP(root, struct root *, root_unref)
 #define _cleanup_root_ CLEANUP(root_cleanup)
+
+/* What root_keep() gives numbers to. */
+#define ROOT_FDS 3
+
+/* Has the root outlive this process, for as long as it is held. The keeper outlives the root. */
+void root_keep(struct root *root, const struct keeper *keeper, uint64_t ret[static ROOT_FDS]);
+/* A root that was kept. -ENOENT: not all of it is there; otherwise as root_open(). */
+int root_restore(const struct keeper *keeper, const uint64_t numbers[static ROOT_FDS],
+		 const struct root_policy *policy, struct root **ret);
 
 /* Is this what the process still has as its root, in the same mount namespace? */
 bool root_is_of(const struct root *root, int proc_fd);

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 
 #include "core/carry.h"
 #include "core/heap.h"
@@ -24,8 +23,6 @@
 #include "fs/supervise.h"
 #include "fs/views.h"
 
-/* One a process that is pinned or read, one a program: more than the usual 1024. */
-#define WANTED_FILES 65536
 /* Symbols, their names and the text of ksyms. */
 #define BASELINE_BYTES ((size_t)20 << 20)
 /* Of what is retained: more than that, if more is asked for, comes in small pages. */
@@ -34,6 +31,7 @@
 /* What there is while the tree is served, in the order in which it is made. */
 struct instance {
 	struct handover handover;
+	struct keeper keeper;
 	dev_t dev;
 	struct pidns *pidns;
 	struct tracker *tracker;
@@ -79,19 +77,6 @@ static void complain(const struct text *error, int r)
 		fprintf(stderr, "ksymfs: %.*s\n", (int)error->len, error->data);
 	else
 		fprintf(stderr, "ksymfs: %s\n", strerror(-r));
-}
-
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	rlim_t wanted = MIN(limit.rlim_max, (rlim_t)WANTED_FILES);
-	if (limit.rlim_cur >= wanted)
-		return;
-	limit.rlim_cur = wanted;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static void ending_signals(sigset_t *ret)
@@ -204,6 +189,7 @@ static int create(struct instance *instance, const struct options *options, stru
 		.pidns = instance->pidns,
 		.own_dev = &instance->dev,
 		.handover = &instance->handover,
+		.keeper = &instance->keeper,
 		.views = instance->views,
 		.view_count = &instance->view_count,
 	};
@@ -236,6 +222,7 @@ static int receive(struct instance *instance, int socket)
 
 	if (r < 0)
 		return r;
+	handover_keeper(&instance->handover, &instance->keeper);
 	instance->dev = instance->handover.hello.dev;
 	return carry_open(instance->handover.region);
 }
@@ -277,7 +264,6 @@ int daemon_serve(const struct options *options)
 	/* By its fd it is started under another name. */
 	prctl(PR_SET_NAME, "ksymfs");
 	block_signals();
-	raise_file_limit();
 	int r = receive(&instance, options->serve);
 	if (r == -EPROTO || r == -EBADMSG)
 		_exit(r == -EPROTO ? EXIT_REGION_VERSION : EXIT_REGION_BROKEN);

@@ -3,8 +3,15 @@
 #include "fs/handover.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+
+/* A supervisor that was stopped keeps nobody waiting. */
+#define SEND_SECONDS 1
+#define SYNC_NS	     NSEC_PER_SEC
 
 #define HEADER offsetof(struct handover_message, data)
 
@@ -89,19 +96,26 @@ static int add_kept(struct handover *handover, uint64_t key, int fd)
 
 int handover_begin(int socket, struct handover *ret)
 {
+	static const struct timeval patience = {.tv_sec = SEND_SECONDS};
 	_cleanup_handover_ struct handover handover = {
-		.socket = socket, .device = -1, .region = -1};
+		.socket = socket,
+		.device = -1,
+		.region = -1,
+		.sync_lock = PTHREAD_MUTEX_INITIALIZER,
+	};
 	struct handover_message message;
 	int fds[HANDOVER_FDS], r;
 
+	setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	while ((r = handover_receive(socket, 0, &message, fds)) > 0) {
 		if (message.op == HANDOVER_HELLO && message.len == sizeof(message.hello) &&
 		    message.hello.init_len <= sizeof(message.hello.init)) {
 			handover.hello = message.hello;
 			handover.device = fds[0];
 			handover.region = fds[1];
-		} else if (message.op == HANDOVER_FD && fds[0] >= 0) {
-			r = add_kept(&handover, message.key, fds[0]);
+		} else if (message.op == HANDOVER_FD) {
+			/* Past what we may open it did not come. */
+			r = fds[0] < 0 ? 0 : add_kept(&handover, message.key, fds[0]);
 		} else if (message.op == HANDOVER_GO && handover.device >= 0 &&
 			   handover.region >= 0) {
 			*ret = handover;
@@ -127,12 +141,28 @@ void handover_deinit(struct handover *handover)
 	*handover = (struct handover){.socket = -1, .device = -1, .region = -1};
 }
 
+size_t kept_fds_find(const struct kept_fd *kept, size_t count, uint64_t key)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (kept[mid].key < key)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 int handover_take(struct handover *handover, uint64_t key)
 {
-	for (size_t i = 0; i < handover->kept_count; i++)
-		if (handover->kept[i].key == key && handover->kept[i].fd >= 0)
-			return take_fd(&handover->kept[i].fd);
-	return -1;
+	size_t i = kept_fds_find(handover->kept, handover->kept_count, key);
+
+	if (i == handover->kept_count || handover->kept[i].key != key)
+		return -1;
+	return take_fd(&handover->kept[i].fd);
 }
 
 /* If nobody is there any more, we are about to be told to end. */
@@ -171,4 +201,92 @@ void handover_drop(const struct handover *handover, uint64_t key)
 	const struct handover_message message = {.op = HANDOVER_DROP, .key = key};
 
 	tell(handover, &message, -1);
+}
+
+/* ---- numbers ---- */
+
+static void keep_number(void *arg, uint64_t number, int fd)
+{
+	handover_keep(arg, HANDOVER_KEY_NUMBERS + number, fd);
+}
+
+static void drop_number(void *arg, uint64_t number)
+{
+	handover_drop(arg, HANDOVER_KEY_NUMBERS + number);
+}
+
+static int take_number(void *arg, uint64_t number)
+{
+	return handover_take(arg, HANDOVER_KEY_NUMBERS + number);
+}
+
+static void drop_rest(void *arg)
+{
+	struct handover *handover = arg;
+
+	for (size_t i = 0; i < handover->kept_count; i++) {
+		struct kept_fd *kept = &handover->kept[i];
+
+		if (kept->fd < 0 || kept->key < HANDOVER_KEY_NUMBERS)
+			continue;
+		close(take_fd(&kept->fd));
+		handover_drop(handover, kept->key);
+	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+/* Answers that nobody has waited for come first. */
+static void wait_for_answer(struct handover *handover, uint64_t until)
+{
+	struct handover_message answer;
+	int fds[HANDOVER_FDS];
+
+	for (;;) {
+		struct pollfd pollfd = {.fd = handover->socket, .events = POLLIN};
+		uint64_t now = now_ns();
+
+		if (now >= until || poll(&pollfd, 1, (until - now) / 1000000 + 1) < 0)
+			return;
+		int r = handover_receive(handover->socket, MSG_DONTWAIT, &answer, fds);
+
+		if (r > 0 && answer.op == HANDOVER_SYNC && answer.key == handover->last_sync)
+			return;
+		if (r <= 0 && r != -EAGAIN)
+			return;
+	}
+}
+
+static void settle(void *arg)
+{
+	struct handover *handover = arg;
+
+	if (handover->socket < 0)
+		return;
+	LOCKED(&handover->sync_lock);
+	const struct handover_message message = {
+		.op = HANDOVER_SYNC,
+		.key = ++handover->last_sync,
+	};
+
+	if (handover_send(handover->socket, &message, NULL, 0) == 0)
+		wait_for_answer(handover, now_ns() + SYNC_NS);
+}
+
+void handover_keeper(struct handover *handover, struct keeper *ret)
+{
+	*ret = (struct keeper){
+		.keep = keep_number,
+		.drop = drop_number,
+		.settle = settle,
+		.take = take_number,
+		.drop_rest = drop_rest,
+		.arg = handover,
+	};
 }

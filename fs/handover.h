@@ -9,11 +9,13 @@
 #ifndef FS_HANDOVER_H
 #define FS_HANDOVER_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "core/cleanup.h"
+#include "core/keeper.h"
 
 enum handover_op {
 	/* to the daemon */
@@ -25,12 +27,14 @@ enum handover_op {
 	HANDOVER_READY, /* the tree answers */
 	HANDOVER_KEEP,	/* keep this fd, in place of one of the same key */
 	HANDOVER_DROP,	/* close the fd of that key */
+	HANDOVER_SYNC,	/* say the same, with the same key, once all before this is done */
 };
 
 /* Keys of fds that are kept. */
 enum handover_key {
 	HANDOVER_KEY_PIDNS = 1, /* what --pidns named, whoever has that pid by then */
 	HANDOVER_KEY_PIDNS_PROC,
+	HANDOVER_KEY_NUMBERS = 1 << 16, /* and above: those of core/keeper.h */
 };
 
 #define HANDOVER_CAUSE	  64
@@ -67,17 +71,23 @@ int handover_send(int socket, const struct handover_message *message, const int 
 int handover_receive(int socket, int flags, struct handover_message *ret,
 		     int ret_fds[HANDOVER_FDS]);
 
+struct kept_fd {
+	uint64_t key;
+	int fd;
+};
+/* Where the key is in a list sorted by keys, or would have to be. */
+size_t kept_fds_find(const struct kept_fd *kept, size_t count, uint64_t key);
+
 /* The daemon's side. */
 struct handover {
 	int socket;
 	int device; /* /dev/fuse; -1: none has been received */
 	int region; /* -1 */
 	struct hello hello;
-	struct kept_fd {
-		uint64_t key;
-		int fd;
-	} * kept;
+	struct kept_fd *kept; /* by key */
 	size_t kept_count;
+	pthread_mutex_t sync_lock; /* of who waits for an answer */
+	uint64_t last_sync;
 };
 
 /* Takes what the supervisor hands over; the socket too, also on failure. -EPIPE, -EBADMSG, -ENOMEM.
@@ -93,5 +103,8 @@ void handover_init(const struct handover *handover, const void *init, size_t len
 void handover_ready(const struct handover *handover);
 void handover_keep(const struct handover *handover, uint64_t key, int fd);
 void handover_drop(const struct handover *handover, uint64_t key);
+
+/* What the supervisor keeps, by number. */
+void handover_keeper(struct handover *handover, struct keeper *ret);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -20,6 +21,9 @@
 #include "fs/notify.h"
 
 #define MS UINT64_C(1000000)
+
+/* One a process that is pinned or read, one a program: more than the usual 1024. */
+#define WANTED_FILES 65536
 
 /* A daemon that has served so long and dies is not in a loop. */
 #define STEADY_NS (10 * NSEC_PER_SEC)
@@ -98,36 +102,44 @@ static void say(const struct supervisor *supervisor, const char *format, ...)
 
 /* ---- the daemon's fds ---- */
 
-static struct kept_fd *find_kept(struct supervisor *supervisor, uint64_t key)
-{
-	for (size_t i = 0; i < supervisor->kept_count; i++)
-		if (supervisor->kept[i].key == key)
-			return &supervisor->kept[i];
-	return NULL;
-}
-
-static void drop(struct supervisor *supervisor, uint64_t key)
-{
-	struct kept_fd *kept = find_kept(supervisor, key);
-
-	if (!kept)
-		return;
-	close(kept->fd);
-	*kept = supervisor->kept[--supervisor->kept_count];
-}
-
+/* Most numbers come in the order in which they were given: at the end. */
 static void keep(struct supervisor *supervisor, uint64_t key, int fd)
 {
-	struct kept_fd *kept;
+	size_t count = supervisor->kept_count, i = kept_fds_find(supervisor->kept, count, key);
+	struct kept_fd *kept = supervisor->kept;
 
-	drop(supervisor, key);
-	kept = reallocarray(supervisor->kept, supervisor->kept_count + 1, sizeof(*kept));
+	if (i < count && kept[i].key == key) {
+		close(kept[i].fd);
+		kept[i].fd = fd;
+		return;
+	}
+	kept = reallocarray(kept, count + 1, sizeof(*kept));
 	if (!kept) {
 		close(fd);
 		return;
 	}
+	memmove(&kept[i + 1], &kept[i], (count - i) * sizeof(*kept));
+	kept[i] = (struct kept_fd){key, fd};
 	supervisor->kept = kept;
-	kept[supervisor->kept_count++] = (struct kept_fd){key, fd};
+	supervisor->kept_count++;
+}
+
+static void drop(struct supervisor *supervisor, uint64_t key)
+{
+	size_t count = supervisor->kept_count, i = kept_fds_find(supervisor->kept, count, key);
+	struct kept_fd *kept = supervisor->kept;
+
+	if (i == count || kept[i].key != key)
+		return;
+	close(kept[i].fd);
+	memmove(&kept[i], &kept[i + 1], (count - i - 1) * sizeof(*kept));
+	supervisor->kept_count--;
+}
+
+static void drop_all(struct supervisor *supervisor)
+{
+	while (supervisor->kept_count)
+		close(supervisor->kept[--supervisor->kept_count].fd);
 }
 
 /* ---- a daemon's life ---- */
@@ -141,8 +153,7 @@ static int make_region(struct supervisor *supervisor)
 		return -errno;
 	fd_cleanup(&supervisor->region);
 	supervisor->region = region;
-	while (supervisor->kept_count)
-		drop(supervisor, supervisor->kept[0].key);
+	drop_all(supervisor);
 	return 0;
 }
 
@@ -259,6 +270,14 @@ static void became_ready(struct supervisor *supervisor)
 	notify_manager("READY=1");
 }
 
+/* All that it was told before is done. */
+static void answer(struct supervisor *supervisor, uint64_t key)
+{
+	const struct handover_message message = {.op = HANDOVER_SYNC, .key = key};
+
+	handover_send(supervisor->socket, &message, NULL, 0);
+}
+
 static void handle_message(struct supervisor *supervisor, const struct handover_message *message,
 			   int fd)
 {
@@ -278,6 +297,9 @@ static void handle_message(struct supervisor *supervisor, const struct handover_
 		return;
 	case HANDOVER_DROP:
 		drop(supervisor, message->key);
+		break;
+	case HANDOVER_SYNC:
+		answer(supervisor, message->key);
 		break;
 	default:
 		break;
@@ -529,8 +551,23 @@ static int find_program(struct supervisor *supervisor)
 	return 0;
 }
 
+/* Of the daemon too, whose pins each hold files that we keep. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	rlim_t wanted = MIN(limit.rlim_max, (rlim_t)WANTED_FILES);
+	if (limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = wanted;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int start(struct supervisor *supervisor, struct text *error)
 {
+	raise_file_limit();
 	int r = mount_prepare(supervisor->options, &supervisor->mount, error);
 
 	if (r == 0)
@@ -552,8 +589,7 @@ static void deinit(struct supervisor *supervisor)
 {
 	mount_detach(&supervisor->mount);
 	mount_deinit(&supervisor->mount);
-	while (supervisor->kept_count)
-		drop(supervisor, supervisor->kept[0].key);
+	drop_all(supervisor);
 	free(supervisor->kept);
 	fd_cleanup(&supervisor->program);
 	fd_cleanup(&supervisor->next_program);

@@ -475,6 +475,9 @@ static void status(void *data, struct text *text)
 	pinset_stats(view->set, &stats);
 	text_printf(text, "pins: alive=%u exited=%u max=%u\n", stats.alive, stats.exited,
 		    view->options->pin_max);
+	if (stats.resumed || stats.resume_lost)
+		text_printf(text, "handover_pins: carried over=%" PRIu64 " lost=%" PRIu64 "\n",
+			    stats.resumed, stats.resume_lost);
 	text_printf(text, "pin_rules: %zu\n", view->options->pin_count);
 	if (stats.ring_error)
 		text_printf(text, "pin_records: missing: %s\n", strerror(-stats.ring_error));
@@ -569,6 +572,7 @@ int view_pins_create(const struct view_context *context, struct view *ret)
 		.keep_ns = options->pin_ns,
 		.policy = &view->policy,
 		.own_dev = context->own_dev,
+		.keeper = context->keeper,
 		.changed = changed,
 		.arg = view,
 	};

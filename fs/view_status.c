@@ -148,10 +148,11 @@ static void write_handover(const struct view_context *context, struct text *text
 		return;
 	session_get_resumed(context->session, &resumed);
 	text_printf(text, "handover_cause: %s\nhandover: %s\n", hello->cause,
-		    carry_is_inherited() ? "carried over: open files, events, programs, history; "
-					   "seen anew: modules, images, pins of live processes; "
-					   "let go of: other pins, what is open behind pins"
-					 : "begun anew");
+		    carry_is_inherited()
+			    ? "carried over: open files, events, programs, history, pins; "
+			      "seen anew: modules, images; "
+			      "let go of: what is open behind pins"
+			    : "begun anew");
 	text_printf(text, "handover_open: nodes=%zu files=%zu directories=%zu streams=%zu\n",
 		    resumed.nodes, resumed.files, resumed.directories, resumed.streams);
 	text_printf(text, "handover_requests: %s\n",

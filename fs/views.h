@@ -27,6 +27,7 @@ struct view_context {
 	const dev_t *own_dev;
 	/* What a supervisor has handed over, and where to give what it is to keep. */
 	struct handover *handover;
+	const struct keeper *keeper; /* the same, for fds by number */
 	/* All views, for the ones that tell of the others. Complete once every view is created. */
 	const struct view *views;
 	const size_t *view_count;

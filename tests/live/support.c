@@ -18,9 +18,10 @@
 
 #define FUSE_MAGIC 0x65735546
 /* Sanitizer builds on a busy machine are slow; a correct one needs a fraction of a second. */
-#define START_SECONDS 30
-#define STOP_SECONDS  20
-#define MAX_OPTIONS   32
+#define START_SECONDS	  30
+#define STOP_SECONDS	  20
+#define SUCCESSOR_SECONDS 30
+#define MAX_OPTIONS	  32
 
 static const char *const *group_options;
 static cpu_set_t group_cpus;
@@ -404,6 +405,47 @@ char *ksymfs_value(const struct ksymfs *fs, const char *key, const char *format,
 		if (strncmp(line, key, len) == 0 && strncmp(line + len, ": ", 2) == 0)
 			return strdup(line + len + 2);
 	return NULL;
+}
+
+pid_t ksymfs_daemon(const struct ksymfs *fs)
+{
+	_cleanup_free_ char *pid = ksymfs_value(fs, "pid", "status");
+
+	assert_non_null(pid);
+	return atoi(pid);
+}
+
+struct successor {
+	const struct ksymfs *fs;
+	pid_t before;
+};
+
+static bool is_another(void *arg)
+{
+	const struct successor *successor = arg;
+
+	return ksymfs_daemon(successor->fs) != successor->before;
+}
+
+void ksymfs_await_successor(const struct ksymfs *fs, pid_t before)
+{
+	struct successor successor = {fs, before};
+
+	if (!wait_until(is_another, &successor, SUCCESSOR_SECONDS))
+		fail_msg("nobody took over");
+}
+
+void ksymfs_replace(const struct ksymfs *fs, pid_t victim, int signal)
+{
+	pid_t before = ksymfs_daemon(fs);
+
+	kill(victim, signal);
+	ksymfs_await_successor(fs, before);
+}
+
+void ksymfs_crash(const struct ksymfs *fs)
+{
+	ksymfs_replace(fs, ksymfs_daemon(fs), SIGKILL);
 }
 
 /* ---- the program's main() ---- */

@@ -117,6 +117,15 @@ void ksymfs_kill(struct ksymfs *fs);
 DEFINE_CLEANUP(ksymfs, struct ksymfs *, ksymfs_stop)
 #define _cleanup_ksymfs_ CLEANUP(ksymfs_cleanup)
 
+/* Who serves now, as status says. */
+pid_t ksymfs_daemon(const struct ksymfs *fs);
+/* Returns when another one than `before` serves. */
+void ksymfs_await_successor(const struct ksymfs *fs, pid_t before);
+/* Sends the signal to one of the two processes, and returns when another daemon serves. */
+void ksymfs_replace(const struct ksymfs *fs, pid_t victim, int signal);
+/* Kills who serves, and returns when another one does. */
+void ksymfs_crash(const struct ksymfs *fs);
+
 /* A path in the tree; the caller frees. */
 char *ksymfs_path(const struct ksymfs *fs, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -197,14 +197,6 @@ static void gather(struct ksymfs *fs, struct company *company)
 	}
 }
 
-static pid_t daemon_of(const struct ksymfs *fs)
-{
-	_cleanup_free_ char *pid = ksymfs_value(fs, "pid", "status");
-
-	assert_non_null(pid);
-	return atoi(pid);
-}
-
 static unsigned int handovers_of(const struct ksymfs *fs)
 {
 	_cleanup_free_ char *number = ksymfs_value(fs, "handovers", "status");
@@ -308,37 +300,17 @@ static void disperse(struct company *company)
 	free(company->jited);
 }
 
-struct successor {
-	const struct ksymfs *fs;
-	pid_t before;
-};
-
-static bool is_another(void *arg)
-{
-	const struct successor *successor = arg;
-
-	return daemon_of(successor->fs) != successor->before;
-}
-
 /* Each death comes at another moment of what the daemon is at. */
 static void strike(struct company *company, pid_t victim, int signal, unsigned int i)
 {
-	struct successor successor = {company->fs, daemon_of(company->fs)};
-
 	usleep(i * 7919 % 40000);
-	kill(victim, signal);
-	if (!wait_until(is_another, &successor, GONE_SECONDS))
-		fail_msg("nobody took over");
+	ksymfs_replace(company->fs, victim, signal);
 }
 
 /* Without, whoever waits for an answer when the daemon dies is told to try again. */
 static void require_resend(const struct ksymfs *fs)
 {
-	struct successor successor = {fs, daemon_of(fs)};
-
-	kill(successor.before, SIGKILL);
-	if (!wait_until(is_another, &successor, GONE_SECONDS))
-		fail_msg("nobody took over");
+	ksymfs_crash(fs);
 	_cleanup_free_ char *requests = ksymfs_value(fs, "handover_requests", "status");
 	assert_non_null(requests);
 	if (strcmp(requests, "sent again") != 0)
@@ -358,7 +330,7 @@ static void test_kills(void **state)
 	for (unsigned int i = 0; i < kills; i++) {
 		int fresh = load_simple("between", 0x7a1000 + i % 100);
 
-		strike(&company, daemon_of(fs), SIGKILL, i);
+		strike(&company, ksymfs_daemon(fs), SIGKILL, i);
 		close(fresh);
 		assert_all_go_on(&company);
 		assert_int_equal(count_mounts(fs), 1);
@@ -395,7 +367,6 @@ static void test_reloads(void **state)
 static void test_old_state_stays(void **state)
 {
 	struct ksymfs *fs = *state;
-	struct successor successor = {fs, daemon_of(fs)};
 	_cleanup_fd_ int old = ksymfs_open(fs, "bpf/programs");
 	_cleanup_fd_ int prog = load_simple("later", 0x7a2001);
 	size_t len, again_len, now_len;
@@ -403,8 +374,7 @@ static void test_old_state_stays(void **state)
 
 	assert_true(old >= 0);
 	_cleanup_free_ char *before = read_fd(old, &len);
-	kill(successor.before, SIGKILL);
-	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	ksymfs_crash(fs);
 	assert_int_equal(lseek(old, 0, SEEK_SET), 0);
 	_cleanup_free_ char *again = read_fd(old, &again_len);
 	assert_int_equal(len, again_len);
@@ -419,7 +389,6 @@ static void test_old_state_stays(void **state)
 static void test_history_stays(void **state)
 {
 	struct ksymfs *fs = *state;
-	struct successor successor = {fs, daemon_of(fs)};
 	int prog = load_simple("remembered", 0x7a4001), kept = load_simple("remains", 0x7a4002);
 	uint32_t id = prog_id(prog), kept_id = prog_id(kept);
 	struct oracle oracle;
@@ -437,8 +406,7 @@ static void test_history_stays(void **state)
 	_cleanup_free_ char *symbol = ksymfs_read(fs, NULL, "%s", addr);
 	assert_int_equal(count_lines_with_prefix(info, "state: unloaded"), 1);
 
-	kill(successor.before, SIGKILL);
-	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	ksymfs_crash(fs);
 	_cleanup_free_ char *after = ksymfs_read(fs, &again_len, "bpf/by-id/%u/jited", id);
 	_cleanup_free_ char *info_after = ksymfs_read(fs, NULL, "bpf/by-id/%u/info", id);
 	_cleanup_free_ char *symbol_after = ksymfs_read(fs, NULL, "%s", addr);
@@ -460,18 +428,18 @@ static void test_history_stays(void **state)
 static void test_what_happens_meanwhile(void **state)
 {
 	struct ksymfs *fs = *state;
-	struct successor successor = {fs, daemon_of(fs)};
 	int before = load_simple("leaves", 0x7a5001);
 	uint32_t gone = prog_id(before);
 	struct stat st;
 
 	assert_int_equal(ksymfs_stat(fs, &st, "bpf/by-id/%u", gone), 0);
 	/* Neither has a record that the daemon reads. */
-	kill(successor.before, SIGSTOP);
-	kill(successor.before, SIGKILL);
+	pid_t dead = ksymfs_daemon(fs);
+	kill(dead, SIGSTOP);
+	kill(dead, SIGKILL);
 	close(before);
 	_cleanup_fd_ int fresh = load_simple("comes", 0x7a5002);
-	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	ksymfs_await_successor(fs, dead);
 	_cleanup_free_ char *left = ksymfs_value(fs, "state", "bpf/by-id/%u/info", gone);
 	_cleanup_free_ char *came = ksymfs_value(fs, "state", "bpf/by-id/%u/info", prog_id(fresh));
 	assert_string_equal(left, "unloaded");
@@ -488,14 +456,12 @@ static void test_what_happens_meanwhile(void **state)
 static void test_pins_stay(void **state)
 {
 	struct ksymfs *fs = *state;
-	struct successor successor = {fs, daemon_of(fs)};
 	_cleanup_free_ char *pin = ksymfs_path(fs, "pins/%d", getpid());
 	struct stat before, after, st;
 
 	assert_return_code(mkdir(pin, 0700), errno);
 	assert_int_equal(ksymfs_stat(fs, &before, "pins/%d", getpid()), 0);
-	kill(successor.before, SIGKILL);
-	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	ksymfs_crash(fs);
 	assert_int_equal(ksymfs_stat(fs, &after, "pins/%d", getpid()), 0);
 	assert_int_equal(before.st_mtim.tv_sec, after.st_mtim.tv_sec);
 	assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
@@ -509,7 +475,6 @@ static void test_pins_stay(void **state)
 static void test_poll_goes_on(void **state)
 {
 	struct ksymfs *fs = *state;
-	struct successor successor = {fs, daemon_of(fs)};
 	_cleanup_fd_ int events = ksymfs_open(fs, "events");
 	struct pollfd pollfd = {.fd = events, .events = POLLIN};
 
@@ -532,8 +497,7 @@ static void test_poll_goes_on(void **state)
 				_exit(0);
 		}
 	}
-	kill(successor.before, SIGKILL);
-	assert_true(wait_until(is_another, &successor, GONE_SECONDS));
+	ksymfs_crash(fs);
 	close(load_simple("poller_wakes", 0x7a3001));
 	int status;
 	assert_int_equal(waitpid(poller, &status, 0), poller);

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Pins over a crash of the daemon: of processes that live, that have exited, and that exit while
+ * nobody serves.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include "tests/live/pins.h"
+
+#define GONE_SECONDS 30
+
+static void fill(void *arg)
+{
+	make_dir("sub");
+	put_file("sub/secret", "only in here\n");
+	make_link("/sub/secret", "link");
+}
+
+/* All that a pin tells of a process that has exited. */
+static char *all_of(const struct ksymfs *fs, const char *name)
+{
+	static const char *const files[] = {"info",	 "maps",	 "status",
+					    "mountinfo", "comm",	 "cgroup",
+					    "cmdline",	 "usdt/objects", "usdt/notes"};
+	char *all = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&all, &len);
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		size_t file_len;
+		_cleanup_free_ char *text =
+			ksymfs_read(fs, &file_len, "pins/%s/%s", name, files[i]);
+
+		fprintf(out, "== %s\n", files[i]);
+		for (size_t k = 0; k < file_len; k++)
+			fputc(text[k] ?: '\n', out);
+	}
+	_cleanup_free_ char *dir = ksymfs_path(fs, "pins/%s", name);
+	char command[512];
+
+	snprintf(command, sizeof(command),
+		 "cd %s && cat root/sub/secret root/link && ls -l root/ map_files/ && "
+		 "sha256sum exe map_files/*",
+		 dir);
+	FILE *pipe = popen(command, "r");
+	assert_non_null(pipe);
+	for (int byte; (byte = fgetc(pipe)) != EOF;)
+		fputc(byte, out);
+	fclose(out);
+	assert_int_equal(pclose(pipe), 0);
+	assert_non_null(strstr(all, "only in here\nonly in here\n"));
+	return all;
+}
+
+struct state {
+	const struct ksymfs *fs;
+	const char *name, *wanted;
+};
+
+static bool has_state(void *arg)
+{
+	const struct state *state = arg;
+	_cleanup_free_ char *said = ksymfs_value(state->fs, "state", "pins/%s/info", state->name);
+
+	return said && strcmp(said, state->wanted) == 0;
+}
+
+static void assert_state(const struct ksymfs *fs, const char *name, const char *wanted)
+{
+	struct state state = {fs, name, wanted};
+
+	assert_true(wait_until(has_state, &state, GONE_SECONDS));
+}
+
+/* What the daemon has let go of, the supervisor has when rmdir(2) returns. */
+static void test_an_exited_pin_stays(void **state)
+{
+	struct ksymfs *fs = *state;
+	size_t fds = count_fds(fs->pid);
+	struct jail *jail = jail_start(fill, NULL);
+	char name[32];
+
+	snprintf(name, sizeof(name), "%d", jail->pid);
+	pin(fs, jail->pid);
+	jail_stop(jail);
+	assert_state(fs, name, "exited");
+	_cleanup_free_ char *before = all_of(fs, name);
+	for (int i = 0; i < 3; i++) {
+		if (i < 2)
+			ksymfs_crash(fs);
+		else
+			ksymfs_replace(fs, fs->pid, SIGHUP);
+		_cleanup_free_ char *after = all_of(fs, name);
+		assert_string_equal(before, after);
+		_cleanup_free_ char *said = ksymfs_value(fs, "handover_pins", "status");
+		assert_string_equal(said, "carried over=1 lost=0");
+		assert_true(count_fds(fs->pid) > fds + 4);
+	}
+	assert_non_null(strstr(before, "exit_signal: 9\n"));
+	_cleanup_free_ char *path = ksymfs_path(fs, "pins/%s", name);
+	assert_return_code(rmdir(path), errno);
+	assert_int_equal(count_fds(fs->pid), fds);
+	/* One that was let go of does not come back. */
+	ksymfs_crash(fs);
+	struct stat st;
+	assert_int_equal(ksymfs_stat(fs, &st, "pins/%s", name), -ENOENT);
+	assert_int_equal(count_fds(fs->pid), fds);
+}
+
+/* Its last state is what was seen before; how it ended, its pidfd tells where the kernel does. */
+static void test_exit_while_nobody_looks(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct jail *jail = jail_start(fill, NULL);
+	char name[32];
+
+	snprintf(name, sizeof(name), "%d", jail->pid);
+	pin(fs, jail->pid);
+	_cleanup_free_ char *maps = ksymfs_read(fs, NULL, "pins/%s/maps", name);
+	pid_t dead = ksymfs_daemon(fs);
+	kill(dead, SIGSTOP);
+	jail_stop(jail);
+	kill(dead, SIGKILL);
+	ksymfs_await_successor(fs, dead);
+	_cleanup_free_ char *said = ksymfs_value(fs, "state", "pins/%s/info", name);
+	assert_string_equal(said, "exited");
+	_cleanup_free_ char *maps_after = ksymfs_read(fs, NULL, "pins/%s/maps", name);
+	assert_string_equal(maps, maps_after);
+	_cleanup_free_ char *secret = ksymfs_read(fs, NULL, "pins/%s/root/sub/secret", name);
+	assert_string_equal(secret, "only in here\n");
+	_cleanup_free_ char *signal = ksymfs_value(fs, "exit_signal", "pins/%s/info", name);
+	if (signal)
+		assert_string_equal(signal, "9");
+	else
+		puts("# lacks: the exit status of a process that is reaped");
+	_cleanup_free_ char *path = ksymfs_path(fs, "pins/%s", name);
+	assert_return_code(rmdir(path), errno);
+}
+
+/* A process that lives is followed on, and what it maps then is kept too. */
+static void test_a_live_pin_goes_on(void **state)
+{
+	struct ksymfs *fs = *state;
+	char file[] = "/tmp/ksymfs-crashpins-XXXXXX", name[32];
+	_cleanup_fd_ int fd = mkstemp(file);
+	int go[2];
+
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		char byte;
+
+		MUST(read(go[0], &byte, 1) == 1);
+		MUST(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED);
+		MUST(read(go[0], &byte, 1) == 1);
+		_exit(7);
+	}
+	snprintf(name, sizeof(name), "%d", pid);
+	pin(fs, pid);
+	ksymfs_crash(fs);
+	assert_state(fs, name, "alive");
+	assert_int_equal(write(go[1], "", 1), 1);
+	for (size_t mapped = 0; !mapped;) {
+		_cleanup_free_ char *maps = ksymfs_read(fs, NULL, "pins/%s/maps", name);
+
+		mapped = count_lines_with(maps, file);
+	}
+	assert_return_code(unlink(file), errno);
+	assert_int_equal(write(go[1], "", 1), 1);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_state(fs, name, "exited");
+	ksymfs_crash(fs);
+	_cleanup_free_ char *code = ksymfs_value(fs, "exit_code", "pins/%s/info", name);
+	if (code)
+		assert_string_equal(code, "7");
+	/* By its mapping, though it has no name any more. */
+	_cleanup_free_ char *maps = ksymfs_read(fs, NULL, "pins/%s/maps", name);
+	char *line = strstr(maps, file);
+	assert_non_null(line);
+	while (line > maps && line[-1] != '\n')
+		line--;
+	size_t len = strcspn(line, " ");
+	struct stat st, own;
+	_cleanup_free_ char *path = ksymfs_path(fs, "pins/%s/map_files/%.*s", name, (int)len, line);
+	assert_return_code(stat(path, &st), errno);
+	assert_return_code(fstat(fd, &own), errno);
+	assert_int_equal(st.st_size, own.st_size);
+	_cleanup_free_ char *dir = ksymfs_path(fs, "pins/%s", name);
+	assert_return_code(rmdir(dir), errno);
+	close(go[0]);
+	close(go[1]);
+}
+
+/* Older pins go first still, and one that made way for its pid keeps its name. */
+static void test_names_and_age_stay(void **state)
+{
+	struct ksymfs *fs = ksymfs_start((const char *[]){"--pin-max=3", NULL});
+	pid_t pids[4];
+	struct stat st;
+
+	for (int i = 0; i < 3; i++) {
+		pids[i] = spawn((const char *[]){"sleep", "1000", NULL});
+		pin(fs, pids[i]);
+		kill_and_wait(pids[i]);
+	}
+	ksymfs_crash(fs);
+	pids[3] = spawn((const char *[]){"sleep", "1000", NULL});
+	pin(fs, pids[3]);
+	assert_int_equal(ksymfs_stat(fs, &st, "pins/%d", pids[0]), -ENOENT);
+	assert_int_equal(ksymfs_stat(fs, &st, "pins/%d", pids[1]), 0);
+	ksymfs_crash(fs);
+	for (int i = 1; i < 4; i++)
+		assert_int_equal(ksymfs_stat(fs, &st, "pins/%d", pids[i]), 0);
+	kill_and_wait(pids[3]);
+	ksymfs_stop(fs);
+}
+
+/* What a pin held can be unmounted as soon as rmdir(2) returns. */
+static void test_rmdir_lets_go_at_once(void **state)
+{
+	struct ksymfs *fs = *state;
+	char dir[] = "/tmp/ksymfs-crashpins-XXXXXX", sleeper[64];
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(sleeper, sizeof(sleeper), "%s/sleeper", dir);
+	for (int i = 0; i < 20; i++) {
+		assert_return_code(mount("sleeper", dir, "tmpfs", 0, NULL), errno);
+		assert_int_equal(run("cp /bin/sleep %s", sleeper), 0);
+		pid_t pid = spawn((const char *[]){sleeper, "1000", NULL});
+
+		pin(fs, pid);
+		kill_and_wait(pid);
+		unpin(fs, pid);
+		int error = umount(dir) < 0 ? errno : 0;
+		if (error)
+			umount2(dir, MNT_DETACH);
+		if (error)
+			fail_msg("round %d: %s", i, strerror(error));
+	}
+	assert_return_code(rmdir(dir), errno);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_an_exited_pin_stays),
+		cmocka_unit_test(test_exit_while_nobody_looks),
+		cmocka_unit_test(test_a_live_pin_goes_on),
+		cmocka_unit_test(test_names_and_age_stay),
+		cmocka_unit_test(test_rmdir_lets_go_at_once),
+	};
+
+	return live_run(tests);
+}
