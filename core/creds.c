@@ -262,11 +262,29 @@ static bool is_owner(const struct creds *creds, const struct creds *target)
 	       gid == target->egid && gid == target->sgid && gid == target->gid;
 }
 
+/*
+ * The answer for most: in his own user namespace one who may not trace all may look at his own
+ * processes alone, and a process's directory is its effective uid's, whatever else in it is not.
+ */
+static bool is_strangers(const struct creds *creds, int target_proc_fd, pid_t pid)
+{
+	char path[PROC_PATH_MAX];
+	struct ns_id user_ns;
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%d", pid);
+	return !(creds->effective & (UINT64_C(1) << CAP_SYS_PTRACE)) &&
+	       fstatat(target_proc_fd, path, &st, 0) == 0 && st.st_uid != creds->fsuid &&
+	       read_user_ns(target_proc_fd, pid, &user_ns) == 0 &&
+	       same_ns(&user_ns, &creds->user_ns);
+}
+
 bool creds_may_look(const struct creds *creds, int target_proc_fd, pid_t pid)
 {
 	_cleanup_creds_ struct creds target = {};
 
-	if (creds_read(target_proc_fd, pid, &target) < 0)
+	if (is_strangers(creds, target_proc_fd, pid) ||
+	    creds_read(target_proc_fd, pid, &target) < 0)
 		return false;
 	if (may_trace_in(creds, target_proc_fd, pid))
 		return true;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -13,9 +14,17 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
+#include "core/pidstat.h"
+#include "core/procfile.h"
 #include "core/slurp.h"
+
+/* include/uapi/linux/magic.h, 6.9. */
+#ifndef PID_FS_MAGIC
+#define PID_FS_MAGIC 0x50494446
+#endif
 
 /* As deep as the kernel nests them. */
 #define MAX_DEPTH     33
@@ -286,4 +295,59 @@ int pidns_own_pid(const struct pidns *ns, pid_t number, pid_t *ret)
 		}
 	}
 	return -ESRCH;
+}
+
+static bool pidfs_has_numbers;
+
+static void find_pidfs(void)
+{
+	struct statfs st;
+	_cleanup_fd_ int pidfd = syscall(SYS_pidfd_open, getpid(), 0);
+
+	pidfs_has_numbers = pidfd >= 0 && fstatfs(pidfd, &st) == 0 && st.f_type == PID_FS_MAGIC;
+}
+
+static int identify_by_pidfd(pid_t pid, uint64_t *ret)
+{
+	struct stat st;
+	_cleanup_fd_ int pidfd = syscall(SYS_pidfd_open, pid, 0);
+
+	/* A thread is EINVAL, and ENOENT since 6.16. */
+	if (pidfd < 0)
+		return errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
+	if (fstat(pidfd, &st) < 0)
+		return -errno;
+	*ret = st.st_ino;
+	return 0;
+}
+
+static int identify_by_proc(int proc_fd, pid_t pid, uint64_t *ret)
+{
+	char name[PROC_PATH_MAX];
+	struct pid_stat stat;
+	pid_t tgid;
+
+	snprintf(name, sizeof(name), "%d", pid);
+	_cleanup_fd_ int dir = openat(proc_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	int r = process_of_task(dir, &tgid);
+
+	if (r == 0)
+		r = tgid == pid ? pid_stat_read(dir, &stat) : -ESRCH;
+	if (r < 0)
+		return r;
+	*ret = stat.start_ticks + 1;
+	return 0;
+}
+
+int pidns_identify(const struct pidns *ns, pid_t number, uint64_t *ret)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_pidfs);
+	if (ns->ns_fd < 0 && pidfs_has_numbers)
+		return identify_by_pidfd(number, ret);
+	return identify_by_proc(pidns_proc_fd(ns), number, ret);
 }

@@ -12,6 +12,7 @@
 #ifndef CORE_PIDNS_H
 #define CORE_PIDNS_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "core/cleanup.h"
@@ -42,6 +43,13 @@ int pidns_own_proc_fd(const struct pidns *ns);
 
 /* The number that a process has in it, by the one that it has in ours. -ESRCH: it has none. */
 int pidns_number(const struct pidns *ns, pid_t own_pid, pid_t *ret);
+/*
+ * Which process has this number in it now? *ret is not 0, the same for as long as it is that
+ * process, zombie or not, and another one's never. Three quick system calls where we are in it and
+ * the kernel has numbers of its own (pidfs, 6.9); else what /proc says, and when it was started.
+ * -ESRCH: none has, a thread's number included.
+ */
+int pidns_identify(const struct pidns *ns, pid_t number, uint64_t *ret);
 /* The other way round. Looks at every process of ours. -ESRCH. */
 int pidns_own_pid(const struct pidns *ns, pid_t number, pid_t *ret);
 

@@ -75,16 +75,15 @@ int process_find(int proc_fd, pid_t pid, pid_t *ret)
 }
 
 /*
- * Whose thread is the task of this directory? Every task has a /proc/TID, but a thread is no
- * process, and a number can be another's by now.
+ * Every task has a /proc/TID, but a thread is no process, and a number can be another's by now.
  */
-static int read_tgid(int dir, pid_t *ret)
+int process_of_task(int dir_fd, pid_t *ret)
 {
 	char status[512];
-	_cleanup_fd_ int fd = openat(dir, "status", O_RDONLY | O_CLOEXEC);
+	_cleanup_fd_ int fd = openat(dir_fd, "status", O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return -errno;
+		return errno == ENOENT ? -ESRCH : -errno;
 	ssize_t n = read(fd, status, sizeof(status) - 1);
 
 	if (n < 0)
@@ -108,9 +107,7 @@ int task_process(int proc_fd, pid_t tid, pid_t *ret)
 
 	if (dir < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	int r = read_tgid(dir, ret);
-
-	return r == -ENOENT ? -ESRCH : r;
+	return process_of_task(dir, ret);
 }
 
 int process_open(int proc_fd, pid_t pid, struct process *ret)
@@ -126,9 +123,9 @@ int process_open(int proc_fd, pid_t pid, struct process *ret)
 
 	if (dir < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	r = read_tgid(dir, &tgid);
+	r = process_of_task(dir, &tgid);
 	if (r < 0)
-		return r == -ENOENT ? -ESRCH : r;
+		return r;
 	if (tgid != pid)
 		return -ESRCH;
 	*ret = (struct process){.pid = pid, .tid = tid, .dir = take_fd(&dir)};

@@ -49,6 +49,8 @@ void process_close(struct process *process);
 
 /* The process that a thread is of. -ESRCH. */
 int task_process(int proc_fd, pid_t tid, pid_t *ret);
+/* The same by a directory fd on /proc/TID. */
+int process_of_task(int dir_fd, pid_t *ret);
 
 /* Which file, and which state of it. */
 struct file_state {

@@ -59,7 +59,7 @@ static double attr_timeout(const struct session *session, const struct view_attr
 			attr->mtime.tv_sec == session->started.tv_sec &&
 			attr->mtime.tv_nsec == session->started.tv_nsec;
 
-	if (attr->kind == VIEW_FILE && attr->quick)
+	if (attr->quick)
 		return MOMENT;
 	return constant ? FOREVER : 0;
 }
@@ -211,7 +211,7 @@ static void answer_entry(struct request *request, const struct view_attr *attr)
 		request_reply_err(request, -r);
 		return;
 	}
-	if (attr->quick)
+	if (attr->kind == VIEW_FILE && attr->quick)
 		r = stat_file(request, node, attr, &measured, &size);
 	if (r == 0) {
 		request_fill_entry(session, node, &measured, size, &entry);

@@ -63,9 +63,10 @@ struct view_attr {
 	 */
 	bool slow;
 	/*
-	 * Of a file: a few bytes, rendered in no time. A lookup then measures it, and for a moment
-	 * the kernel takes its word: an open(2) is a lookup, a stat for the permission check, the
-	 * open and, at the first read, a stat for the size.
+	 * For a moment the kernel takes a lookup's word for the attributes: an open(2) is a lookup,
+	 * a stat for the permission check, the open and, at the first read, a stat for the size. Of
+	 * a file: a few bytes, rendered in no time, so that the lookup can measure it. Of a
+	 * directory: only its time changes.
 	 */
 	bool quick;
 	uint64_t size; /* of a stream: bytes kept. Others: 0, files are measured when asked for */

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * usdt/: the USDT probes of every process that has memory.
+ * usdt/: the USDT probes of every process.
  *
  *	self		symlink to the caller's PID
  *	probes		the probes of all processes, each object once
- *	PID/...		usdt_files.h
+ *	PID/...		usdt_files.h; nothing for what has no memory (a kernel thread, a zombie)
  *
- * Listing it asks of each process whether it has memory and whether the caller could look at it;
- * what it maps is opened when somebody asks for it. All pids are those of one /proc, that of the
- * pid namespace that is shown, which is looked into by an fd. Whoever could not look at a process
- * there finds none here (core/creds.h): modes cannot say that, so nothing here has a mode of its
- * own.
+ * Listing it is listing /proc: nothing is asked of a process, unless the caller is one who may not
+ * look at all of them; what it maps is opened when somebody asks for it. All pids are those of one
+ * /proc, that of the pid namespace that is shown, which is looked into by an fd. Whoever could not
+ * look at a process there finds none here (core/creds.h): modes cannot say that, so nothing here
+ * has a mode of its own.
+ *
+ * Directories have the number of their process (pidns_identify()) as their generation: one that was
+ * left open shows nothing of whoever has the pid by now.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -158,14 +161,30 @@ static int lookup_process(const struct asker *asker, const struct view_path *pat
 {
 	struct process_owner process = {asker, pid};
 	const struct usdt_files_owner owner = {scan_process, &process};
-	_cleanup_process_ struct process opened = PROCESS_NONE;
-	int r = process_open(asker->view->proc_fd, pid, &opened);
+	uint64_t identity;
+	pid_t tid;
+	int r = pidns_identify(asker->view->pidns, pid, &identity);
 
 	if (r == 0 && !may_look(asker, pid))
 		r = -ENOENT;
+	if (r == 0 && path->count > 1)
+		r = process_find(asker->view->proc_fd, pid, &tid);
 	if (r < 0)
 		return r == -ESRCH ? -ENOENT : r;
-	return usdt_files_lookup(&owner, path->name + 1, path->count - 1, ret);
+	r = usdt_files_lookup(&owner, path->name + 1, path->count - 1, ret);
+	if (r == 0 && ret->kind == VIEW_DIR) {
+		ret->generation = identity;
+		ret->quick = true;
+	}
+	return r;
+}
+
+/* Has it something to show? What the kernel would not let us see is not there either. */
+static bool has_files(const struct usdt_view *view, pid_t pid)
+{
+	pid_t tid;
+
+	return process_find(view->proc_fd, pid, &tid) == 0;
 }
 
 /* Below providers/ it takes a scan; before, a look at /proc. */
@@ -236,10 +255,8 @@ static int list_pid(void *arg, pid_t pid)
 	static const struct view_attr attr = {.kind = VIEW_DIR};
 	struct pid_lister *lister = arg;
 	char name[16];
-	pid_t tid;
 
-	if (process_find(lister->asker->view->proc_fd, pid, &tid) < 0 ||
-	    !may_look(lister->asker, pid))
+	if (!may_look(lister->asker, pid))
 		return 0;
 	snprintf(name, sizeof(name), "%d", pid);
 	return view_list_add(lister->list, name, VIEW_DIR, &attr);
@@ -276,6 +293,8 @@ static int list(void *data, const struct view_path *path, const struct view_call
 		return list_top(view, caller, list);
 	if (place.kind != PLACE_PROCESS)
 		return -ENOTDIR;
+	if (path->count == 1 && !has_files(view, place.pid))
+		return 0;
 	_cleanup_asker_ struct asker asker = {};
 	struct process_owner process = {&asker, place.pid};
 	const struct usdt_files_owner owner = {scan_process, &process};

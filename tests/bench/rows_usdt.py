@@ -4,17 +4,18 @@ import os
 import re
 import subprocess
 
-from harness import Figure, at_least, below, exactly, row, shown
+from harness import Figure, at_least, below, exactly, row, shown, within
 
 
 def measure(bench):
-    """Each row that it prints, by its name: the number."""
+    """Each row that it prints, by its name."""
     bench.needs('tplist-bpfcc')
     with bench.mounted() as mount:
         done = subprocess.run([bench.tool('usdt'), mount.path, str(mount.daemon),
                                '/dev/shm'], check=True, capture_output=True, text=True)
     rows = (line.split('\t') for line in done.stdout.splitlines())
-    return {words[0]: float(re.match(r'[\d.]+', words[1])[0]) for words in rows}
+    return {words[0]: Figure(float(re.match(r'[\d.]+', words[1])[0]),
+                             ''.join(re.findall(r'\((.*)\)', words[1]))) for words in rows}
 
 
 def look_up(bench, part):
@@ -22,7 +23,7 @@ def look_up(bench, part):
         bench.lacks('takes a minute')
     for name, value in bench.once(measure).items():
         if part in name:
-            return Figure(value)
+            return value
     return bench.lacks(f'no {part}')
 
 
@@ -61,6 +62,18 @@ def large_meanwhile(bench):
 @row('usdt/probes with 500 processes, second time', below(100, '{:.1f} ms'))
 def probes(bench):
     return look_up(bench, '500 processes')
+
+
+@row('listing usdt/, 500 processes, against /proc and an empty directory of ours',
+     within(3, '{:.2f} times'))
+def listing(bench):
+    return look_up(bench, 'listing usdt/')
+
+
+@row('  a stat of each, against /proc and as many lookups of ours that find nothing',
+     within(2, '{:.2f} times'))
+def stat_each(bench):
+    return look_up(bench, 'a stat of each')
 
 
 @row('usdt/ against `readelf -n`, differences (--long: every ELF file installed)',

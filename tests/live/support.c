@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -98,6 +99,22 @@ size_t count_lines_with(const char *text, const char *needle)
 		count += memmem(text, end - text, needle, strlen(needle)) != NULL;
 	}
 	return count;
+}
+
+pid_t fork_as(pid_t pid)
+{
+	struct {
+		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
+			set_tid, set_tid_size, cgroup;
+	} args = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
+	pid_t child = syscall(SYS_clone3, &args, sizeof(args));
+
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return child;
 }
 
 int run(const char *format, ...)

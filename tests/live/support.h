@@ -157,6 +157,8 @@ size_t count_lines_with_prefix(const char *text, const char *prefix);
 size_t count_lines_with(const char *text, const char *needle);
 /* Runs a shell command, output to stderr; its exit status. */
 int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A process that does nothing, with a pid that was used before; -1 where it cannot be had. */
+pid_t fork_as(pid_t pid);
 /* CLOCK_MONOTONIC, in ns. */
 uint64_t monotonic_ns(void);
 /* Calls done(arg) every millisecond until it is true; false after `seconds`. */

@@ -313,23 +313,6 @@ static void test_exe(void **state)
 	unpin(fs, pid);
 }
 
-/* A process with a pid that was used before. */
-static pid_t fork_as(pid_t pid)
-{
-	struct {
-		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
-			set_tid, set_tid_size, cgroup;
-	} args = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
-	pid_t child = syscall(SYS_clone3, &args, sizeof(args));
-
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
-	return child;
-}
-
 static void test_recycled_pid(void **state)
 {
 	struct ksymfs *fs = *state;

@@ -15,30 +15,6 @@
 #include "tests/live/support.h"
 #include "tests/live/usdt_rows.h"
 
-/* Five sites of four probes: see usdt/provider.c. */
-static void assert_whole_provider(const struct ksymfs *fs, pid_t pid, const char *path,
-				  const char *kind)
-{
-	_cleanup_free_ char *notes = usdt_read(fs, pid, "notes");
-	struct usdt_rows rows = usdt_rows_of(notes, path);
-
-	assert_int_equal(rows.count, 5);
-	assert_non_null(usdt_row(&rows, "kstest:plain", 0));
-	assert_non_null(usdt_row(&rows, "kstest:args", 0));
-	assert_non_null(usdt_row(&rows, "kstest:twice", 0));
-	assert_non_null(usdt_row(&rows, "kstest:twice", 1));
-	assert_non_null(usdt_row(&rows, "kstest:counted", 0));
-	for (size_t i = 0; i < rows.count; i++) {
-		const struct usdt_row *row = &rows.rows[i];
-
-		assert_string_equal(row->kind, kind);
-		assert_null(row->invalid);
-		/* The path opens as written, and leads to the nop. */
-		assert_int_equal(byte_at(row->object, row->offset), 0x90);
-	}
-	usdt_rows_deinit(&rows);
-}
-
 static size_t count_objects(const struct ksymfs *fs, pid_t pid)
 {
 	_cleanup_free_ char *objects = usdt_read(fs, pid, "objects");
@@ -517,144 +493,6 @@ static void test_long_name(void **state)
 	unlink(made_path);
 }
 
-/* ---- which processes ---- */
-
-static long leave_main_thread(const char *unused);
-
-static void *other_thread(void *unused)
-{
-	for (;;)
-		pause();
-	return NULL;
-}
-
-static long leave_main_thread(const char *unused)
-{
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, other_thread, NULL) != 0)
-		return -1;
-	/* No answer: whoever asked waits for the state that this brings about. */
-	pthread_exit(NULL);
-}
-
-static bool main_thread_left(void *arg)
-{
-	_cleanup_free_ char *path = NULL;
-	struct child *child = arg;
-	size_t len;
-
-	assert_true(asprintf(&path, "/proc/%d/maps", child->pid) > 0);
-	free(read_path(path, &len));
-	return len == 0;
-}
-
-static void test_outlived_main_thread(void **state)
-{
-	struct ksymfs *fs = *state;
-	_cleanup_child_ struct child *child = child_start();
-	_cleanup_free_ char *path = kstest_path("kstest_lld.so");
-
-	assert_int_equal(child_call(child, child_dlopen_memfd, path), 0);
-	struct {
-		child_fn fn;
-		char arg[PATH_MAX];
-	} command = {leave_main_thread, ""};
-
-	assert_int_equal(write(child->socket, &command, sizeof(command)), sizeof(command));
-	assert_true(wait_until(main_thread_left, child, 10));
-	_cleanup_free_ char *objects = usdt_read(fs, child->pid, "objects");
-
-	assert_int_equal(count_lines_with(objects, " kind=memfd "), 1);
-	objects[strcspn(objects, " ")] = '\0';
-	assert_whole_provider(fs, child->pid, objects, "memfd");
-	_cleanup_free_ char *top = ksymfs_path(fs, "usdt");
-
-	assert_int_equal(run("ls %s | grep -qx %d", top, child->pid), 0);
-	_cleanup_free_ char *all = ksymfs_read(fs, NULL, "usdt/probes");
-
-	assert_int_equal(count_lines_with(all, objects), 4);
-}
-
-static void test_which_processes(void **state)
-{
-	struct ksymfs *fs = *state;
-	_cleanup_child_ struct child *child = child_start();
-	_cleanup_free_ char *top = ksymfs_path(fs, "usdt");
-	struct stat st;
-
-	fflush(NULL);
-	pid_t zombie = fork();
-
-	if (zombie == 0)
-		_exit(0);
-	siginfo_t info;
-
-	assert_return_code(waitid(P_PID, zombie, &info, WEXITED | WNOWAIT), errno);
-	/* kthreadd. */
-	assert_int_equal(ksymfs_stat(fs, &st, "usdt/2"), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "usdt/%d", zombie), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "usdt/%d/notes", zombie), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "usdt/0"), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "usdt/0%d", child->pid), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "usdt/%d/x", child->pid), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "usdt/99999999999"), -ENOENT);
-	assert_int_equal(ksymfs_stat(fs, &st, "usdt/%d", child->pid), 0);
-	assert_true(S_ISDIR(st.st_mode));
-	assert_int_equal(run("ls %s | grep -qx %d", top, child->pid), 0);
-	assert_int_equal(run("! ls %s | grep -qx -e %d -e 2", top, zombie), 0);
-	waitpid(zombie, NULL, 0);
-	/* A process that ends while somebody is in its directory. */
-	_cleanup_free_ char *dir = ksymfs_path(fs, "usdt/%d", child->pid);
-	_cleanup_fd_ int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_fd_ int notes = ksymfs_open(fs, "usdt/%d/notes", child->pid);
-
-	assert_true(fd >= 0 && notes >= 0);
-	kill(child->pid, SIGKILL);
-	waitpid(child->pid, NULL, 0);
-	assert_int_equal(faccessat(fd, "notes", R_OK, 0), -1);
-	assert_true(errno == ENOENT || errno == ESTALE);
-	free(read_fd(notes, NULL));
-}
-
-static long link_of_self(const char *path)
-{
-	char link[32] = "";
-
-	return readlink(path, link, sizeof(link) - 1) < 0 ? -errno : atoi(link);
-}
-
-struct self_thread {
-	char *path;
-	long seen;
-};
-
-static void *read_self(void *arg)
-{
-	struct self_thread *thread = arg;
-
-	thread->seen = link_of_self(thread->path);
-	return NULL;
-}
-
-static void test_self(void **state)
-{
-	struct ksymfs *fs = *state;
-	_cleanup_child_ struct child *child = child_start();
-	_cleanup_free_ char *path = ksymfs_path(fs, "usdt/self");
-	struct self_thread thread = {path, 0};
-	pthread_t other;
-
-	assert_int_equal(link_of_self(path), getpid());
-	assert_int_equal(child_call(child, link_of_self, path), child->pid);
-	assert_int_equal(link_of_self(path), getpid());
-	/* A thread's is its process's. */
-	assert_int_equal(pthread_create(&other, NULL, read_self, &thread), 0);
-	assert_int_equal(pthread_join(other, NULL), 0);
-	assert_int_equal(thread.seen, getpid());
-	free(ksymfs_read(fs, NULL, "usdt/self/notes"));
-}
-
 /* Every figure of real objects as readelf has it; scripts/usdt-compare says how. */
 static void test_readelf(void **state)
 {
@@ -674,15 +512,14 @@ static void test_readelf(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_readelf),		cmocka_unit_test(test_linkers),
-		cmocka_unit_test(test_no_semaphores),	cmocka_unit_test(test_programs),
-		cmocka_unit_test(test_files),		cmocka_unit_test(test_probe_file),
-		cmocka_unit_test(test_sharing),		cmocka_unit_test(test_memfd),
-		cmocka_unit_test(test_deleted),		cmocka_unit_test(test_replaced),
-		cmocka_unit_test(test_names),		cmocka_unit_test(test_foreign_files),
-		cmocka_unit_test(test_invalid),		cmocka_unit_test(test_provider_names),
-		cmocka_unit_test(test_long_name),	cmocka_unit_test(test_outlived_main_thread),
-		cmocka_unit_test(test_which_processes), cmocka_unit_test(test_self),
+		cmocka_unit_test(test_readelf),	      cmocka_unit_test(test_linkers),
+		cmocka_unit_test(test_no_semaphores), cmocka_unit_test(test_programs),
+		cmocka_unit_test(test_files),	      cmocka_unit_test(test_probe_file),
+		cmocka_unit_test(test_sharing),	      cmocka_unit_test(test_memfd),
+		cmocka_unit_test(test_deleted),	      cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_names),	      cmocka_unit_test(test_foreign_files),
+		cmocka_unit_test(test_invalid),	      cmocka_unit_test(test_provider_names),
+		cmocka_unit_test(test_long_name),
 	};
 
 	return live_run(tests);

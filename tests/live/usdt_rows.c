@@ -155,3 +155,25 @@ void program_stop(struct program *program)
 	assert_int_equal(waitpid(program->pid, &status, 0), program->pid);
 	assert_int_equal(status, 0);
 }
+
+void assert_whole_provider(const struct ksymfs *fs, pid_t pid, const char *path, const char *kind)
+{
+	_cleanup_free_ char *notes = usdt_read(fs, pid, "notes");
+	struct usdt_rows rows = usdt_rows_of(notes, path);
+
+	assert_int_equal(rows.count, 5);
+	assert_non_null(usdt_row(&rows, "kstest:plain", 0));
+	assert_non_null(usdt_row(&rows, "kstest:args", 0));
+	assert_non_null(usdt_row(&rows, "kstest:twice", 0));
+	assert_non_null(usdt_row(&rows, "kstest:twice", 1));
+	assert_non_null(usdt_row(&rows, "kstest:counted", 0));
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct usdt_row *row = &rows.rows[i];
+
+		assert_string_equal(row->kind, kind);
+		assert_null(row->invalid);
+		/* The path opens as written, and leads to the nop. */
+		assert_int_equal(byte_at(row->object, row->offset), 0x90);
+	}
+	usdt_rows_deinit(&rows);
+}

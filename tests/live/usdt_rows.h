@@ -37,6 +37,8 @@ struct usdt_rows usdt_rows_of(const char *notes, const char *object);
 void usdt_rows_deinit(struct usdt_rows *rows);
 /* The nth row of a probe; NULL. */
 const struct usdt_row *usdt_row(const struct usdt_rows *rows, const char *probe, size_t nth);
+/* The five sites of four probes of usdt/provider.c are there, and lead to their nops. */
+void assert_whole_provider(const struct ksymfs *fs, pid_t pid, const char *path, const char *kind);
 
 /* One of the objects of tests/live/usdt; the caller frees. */
 char *kstest_path(const char *name);
