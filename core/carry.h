@@ -43,6 +43,8 @@ enum carry_kind {
 	CARRY_PIN,
 	CARRY_PIN_ROOT,
 	CARRY_PIN_MAPPINGS,
+	CARRY_FOREIGN_NODE,
+	CARRY_FOREIGN_FILE,
 	CARRY_KINDS,
 };
 
@@ -50,6 +52,7 @@ enum carry_kind {
 struct carry_root {
 	uint64_t generation; /* of processes: 1, and one more for each that took over */
 	uint64_t last_file, last_directory, last_stream, last_foreign; /* handles */
+	uint64_t last_foreign_node;
 	uint64_t events_epoch;
 	uint64_t started_mono, started_unix; /* CLOCK_MONOTONIC and CLOCK_REALTIME ns */
 	uint64_t whole_at;		     /* CLOCK_MONOTONIC ns up to which nothing was missed */

@@ -297,6 +297,11 @@ int pinset_find_key(struct pinset *set, const char *key, struct pin **ret)
 	return -ENOENT;
 }
 
+int pinset_kept_file(struct pinset *set, uint64_t number, struct held_file **ret)
+{
+	return held_file_restore(set->files, number, ret);
+}
+
 int pinset_list(struct pinset *set, struct pinset_list *ret)
 {
 	LOCKED(&set->lock);

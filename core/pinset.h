@@ -66,6 +66,9 @@ int pinset_add(struct pinset *set, const char *name);
 /* Lets go of a pin. -ENOENT. */
 int pinset_remove(struct pinset *set, const char *name);
 
+/* A file that a pin holds, by its number of keeper.h. -ENOENT. */
+int pinset_kept_file(struct pinset *set, uint64_t number, struct held_file **ret);
+
 /* A reference of the caller's. -ENOENT. */
 int pinset_find(struct pinset *set, const char *name, struct pin **ret);
 /* By PID@STARTTICKS, whatever it is named now. */

@@ -124,6 +124,11 @@ void root_keep(struct root *root, const struct keeper *keeper, uint64_t ret[stat
 	memcpy(ret, root->numbers, sizeof(root->numbers));
 }
 
+uint64_t root_number(const struct root *root)
+{
+	return root->numbers[0];
+}
+
 int root_restore(const struct keeper *keeper, const uint64_t numbers[static ROOT_FDS],
 		 const struct root_policy *policy, struct root **ret)
 {

@@ -48,6 +48,8 @@ DEFINE_CLEANUP(root, struct root *, root_unref)
 
 /* Has the root outlive this process, for as long as it is held. The keeper outlives the root. */
 void root_keep(struct root *root, const struct keeper *keeper, uint64_t ret[static ROOT_FDS]);
+/* A number that no other root has; 0: it is not kept. */
+uint64_t root_number(const struct root *root);
 /* A root that was kept. -ENOENT: not all of it is there; otherwise as root_open(). */
 int root_restore(const struct keeper *keeper, const uint64_t numbers[static ROOT_FDS],
 		 const struct root_policy *policy, struct root **ret);

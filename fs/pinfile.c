@@ -21,13 +21,16 @@
 /* Below this, direct I/O is as fast, and says ESTALE when the pin goes. */
 #define PASSTHROUGH_MIN (16u << 20)
 
+/* A block of core/carry.h; the pointers and the fd are this process's. */
 struct pinfile {
-	struct handle handle;
-	struct pinroot *pinroot;
-	struct pinnode *node; /* referenced */
-	struct pinfile *next; /* of the node */
-	int fd;		      /* -1: nothing to read, or not any more */
+	struct handle handle; /* first */
+	uint64_t node_id;
 	bool is_dir;
+	bool is_left; /* by another process: to be opened again */
+	struct pinroot *pinroot;
+	struct pinnode *node;	  /* referenced */
+	struct pinfile *next;	  /* of the node */
+	int fd;			  /* -1: nothing to read, or not any more */
 	DIR *dir;		  /* has fd; NULL for what is shown as empty */
 	pthread_mutex_t dir_lock; /* of dir and where it is: an outer one */
 	uint64_t dir_offset;
@@ -53,25 +56,6 @@ static void close_detached(int fd, DIR *dir)
 		close(fd);
 }
 
-static int begin_use(struct pinroot *pinroot, uint64_t fh, struct pinfile **ret)
-{
-	struct pinfile *file = (struct pinfile *)handles_get(&pinroot->handles, fh);
-
-	if (!file)
-		return -ESTALE;
-	pthread_mutex_lock(&pinroot->file_lock);
-	bool dropped = file->dropped;
-
-	file->users += !dropped;
-	pthread_mutex_unlock(&pinroot->file_lock);
-	if (dropped) {
-		handles_put(&pinroot->handles, &file->handle);
-		return -ESTALE;
-	}
-	*ret = file;
-	return 0;
-}
-
 static void end_use(struct pinfile *file)
 {
 	struct pinroot *pinroot = file->pinroot;
@@ -93,17 +77,18 @@ void pinfile_destroy_handle(struct handle *handle)
 	close_detached(file->fd, file->dir);
 	pthread_mutex_destroy(&file->dir_lock);
 	pinnode_put(&file->pinroot->nodes, file->node);
-	free(file);
+	carry_free(file);
 }
 
 static struct pinfile *make_file(struct pinroot *pinroot, struct pinnode *node, int fd)
 {
-	struct pinfile *file = calloc(1, sizeof(*file));
+	struct pinfile *file = carry_alloc(sizeof(*file));
 
 	if (!file)
 		return NULL;
 	file->pinroot = pinroot;
 	file->node = pinnode_ref(&pinroot->nodes, node);
+	file->node_id = node->id;
 	file->fd = fd;
 	pthread_mutex_init(&file->dir_lock, NULL);
 	return file;
@@ -199,6 +184,79 @@ int pinfile_open(void *arg, uint64_t id, const struct view_caller *caller,
 	return 0;
 }
 
+/* What is closed is empty, and what is hidden shows nothing. */
+static bool has_listing(const struct pinnode_what *what)
+{
+	return (what->kind == PINNODE_TOP || what->kind == PINNODE_ENTRY) && !what->closed;
+}
+
+static int open_dir(struct pincall *call, int *ret_fd)
+{
+	int r = pincall_use_dir(call, call->node);
+
+	if (r < 0)
+		return r;
+	r = root_reopen(call->dir.fd, S_IFDIR, ret_fd);
+	return pinroot_make_room(call->pinroot, r) ? root_reopen(call->dir.fd, S_IFDIR, ret_fd) : r;
+}
+
+/*
+ * What another process had open, by the name that it still has; a deleted file went with that
+ * process.
+ */
+static int open_again(struct pincall *call, struct pinfile *file)
+{
+	_cleanup_fd_ int fd = -1;
+	DIR *dir = NULL;
+
+	const struct pinnode_what *what = &call->node->what;
+
+	LOCKED(&file->dir_lock);
+	if (!file->is_left || !(file->is_dir ? has_listing(what) : !what->closed))
+		return 0;
+	int r = file->is_dir ? open_dir(call, &fd) : open_to_read(call, &fd);
+
+	if (r < 0)
+		return r;
+	if (file->is_dir) {
+		dir = fdopendir(fd);
+		if (!dir)
+			return -ENOMEM;
+	}
+	file->is_left = false;
+	LOCKED(&call->pinroot->file_lock);
+	/* If it is dropped by now, its user closes it. */
+	file->dir = dir;
+	file->fd = take_fd(&fd);
+	return 0;
+}
+
+static int begin_use(struct pincall *call, uint64_t fh, struct pinfile **ret)
+{
+	struct pinroot *pinroot = call->pinroot;
+	struct pinfile *file = (struct pinfile *)handles_get(&pinroot->handles, fh);
+
+	if (!file)
+		return -ESTALE;
+	pthread_mutex_lock(&pinroot->file_lock);
+	bool dropped = file->dropped;
+
+	file->users += !dropped;
+	pthread_mutex_unlock(&pinroot->file_lock);
+	if (dropped) {
+		handles_put(&pinroot->handles, &file->handle);
+		return -ESTALE;
+	}
+	int r = open_again(call, file);
+
+	if (r < 0) {
+		end_use(file);
+		return r;
+	}
+	*ret = file;
+	return 0;
+}
+
 static ssize_t read_fully(int fd, char *buf, size_t len, uint64_t offset)
 {
 	size_t done = 0;
@@ -220,13 +278,12 @@ static ssize_t read_fully(int fd, char *buf, size_t len, uint64_t offset)
 
 ssize_t pinfile_read(void *arg, uint64_t id, uint64_t fh, uint64_t offset, void *buf, size_t len)
 {
-	struct pinroot *pinroot = arg;
 	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
 	struct pinfile *file = NULL;
-	int r = pincall_begin(&call, pinroot, id);
+	int r = pincall_begin(&call, arg, id);
 
 	if (r == 0)
-		r = begin_use(pinroot, fh, &file);
+		r = begin_use(&call, fh, &file);
 	if (r < 0)
 		return r;
 	ssize_t n = file->fd < 0 ? 0 : read_fully(file->fd, buf, len, offset);
@@ -285,16 +342,6 @@ int pinfile_stat(struct pinroot *pinroot, struct pinnode *node, struct statx *re
 	return statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, ret) < 0 ? -errno : 0;
 }
 
-static int open_dir(struct pincall *call, int *ret_fd)
-{
-	int r = pincall_use_dir(call, call->node);
-
-	if (r < 0)
-		return r;
-	r = root_reopen(call->dir.fd, S_IFDIR, ret_fd);
-	return pinroot_make_room(call->pinroot, r) ? root_reopen(call->dir.fd, S_IFDIR, ret_fd) : r;
-}
-
 int pinfile_opendir(void *arg, uint64_t id, const struct view_caller *caller,
 		    struct fuse_file_info *fi)
 {
@@ -305,10 +352,7 @@ int pinfile_opendir(void *arg, uint64_t id, const struct view_caller *caller,
 
 	if (r < 0)
 		return r;
-	enum pinnode_kind kind = call.node->what.kind;
-
-	/* What is closed is empty, and what is hidden shows nothing. */
-	if ((kind == PINNODE_TOP || kind == PINNODE_ENTRY) && !call.node->what.closed) {
+	if (has_listing(&call.node->what)) {
 		r = open_dir(&call, &fd);
 		if (r < 0)
 			return r;
@@ -372,13 +416,12 @@ static int list_dir(struct pinfile *file, uint64_t offset, struct foreign_listin
 int pinfile_readdir(void *arg, uint64_t id, uint64_t fh, uint64_t offset,
 		    struct foreign_listing *listing)
 {
-	struct pinroot *pinroot = arg;
 	_cleanup_pincall_ struct pincall call = PINCALL_NONE;
 	struct pinfile *file = NULL;
-	int r = pincall_begin(&call, pinroot, id);
+	int r = pincall_begin(&call, arg, id);
 
 	if (r == 0)
-		r = begin_use(pinroot, fh, &file);
+		r = begin_use(&call, fh, &file);
 	if (r < 0)
 		return r;
 	r = file->dir ? list_dir(file, offset, listing) : list_nothing(call.node, offset, listing);
@@ -430,4 +473,38 @@ void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree)
 		if (detached[i].backing > 0)
 			session_backing_close(pinroot->session, detached[i].backing);
 	}
+}
+
+static bool resume_file(void *block, size_t room, void *arg)
+{
+	struct pinroot *pinroot = arg;
+	struct pinfile *file = block;
+	struct pinnode *node =
+		room < sizeof(*file) ? NULL : pinnode_get(&pinroot->nodes, file->node_id);
+
+	/* Who has it open hears that it is stale. */
+	if (!node)
+		return false;
+	*file = (struct pinfile){
+		.handle = {.number = file->handle.number, .unique = file->handle.unique},
+		.node_id = file->node_id,
+		.is_dir = file->is_dir,
+		.is_left = true,
+		.pinroot = pinroot,
+		.node = node,
+		.fd = -1,
+	};
+	pthread_mutex_init(&file->dir_lock, NULL);
+	if (!file->is_dir) {
+		node->opens++;
+		file->next = node->files;
+		node->files = file;
+	}
+	handles_resume(&pinroot->handles, &file->handle);
+	return true;
+}
+
+void pinfiles_resume(struct pinroot *pinroot)
+{
+	carry_take(CARRY_FOREIGN_FILE, resume_file, pinroot);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "core/carry.h"
 #include "fs/session.h"
 
 #define FIRST_BUCKETS 1024
@@ -35,10 +36,13 @@ int pinnodes_init(struct pinnodes *nodes, size_t max_fds)
 		return -ENOMEM;
 	}
 	pthread_mutex_init(&nodes->lock, NULL);
-	if (getrandom(&nodes->next_id, sizeof(nodes->next_id), 0) < 0)
-		nodes->next_id = 0;
-	/* Far from the end of its bits. */
-	nodes->next_id = FOREIGN_NODE | (nodes->next_id >> 2);
+	nodes->last_id = &carry_root()->last_foreign_node;
+	if (*nodes->last_id)
+		return 0;
+	if (getrandom(nodes->last_id, sizeof(*nodes->last_id), 0) < 0)
+		*nodes->last_id = 0;
+	/* Far from the end of its bits, and above the first one, which is always the same. */
+	*nodes->last_id = FOREIGN_NODE | (*nodes->last_id >> 2);
 	return 0;
 }
 
@@ -46,6 +50,7 @@ static void free_node(struct pinnode *node)
 {
 	if (node->fd >= 0)
 		close(node->fd);
+	pinleft_forget(node->saved);
 	held_file_unref(node->what.file);
 	pintree_unref(node->what.tree);
 	free((char *)node->name);
@@ -239,6 +244,22 @@ static struct pinnode *make_node(struct pinnode *parent, const char *name,
 	return node;
 }
 
+/* Puts in a new node, which has that name from here on. */
+static void insert(struct pinnodes *nodes, struct pinnode *made)
+{
+	struct pinnode *before = *slot_of_name(nodes, made->parent, made->name);
+
+	if (before)
+		make_gone(nodes, before);
+	if (nodes->count >= nodes->buckets)
+		grow(nodes);
+	if (made->parent)
+		made->parent->refs++;
+	*slot_of_id(nodes, made->id) = made;
+	*slot_of_name(nodes, made->parent, made->name) = made;
+	nodes->count++;
+}
+
 int pinnode_find(struct pinnodes *nodes, struct pinnode *parent, const char *name,
 		 const struct pinnode_what *what, struct pinnode **ret)
 {
@@ -254,27 +275,35 @@ int pinnode_find(struct pinnodes *nodes, struct pinnode *parent, const char *nam
 
 	if (!made)
 		return -ENOMEM;
-	if (node)
-		make_gone(nodes, node);
-	if (nodes->count >= nodes->buckets)
-		grow(nodes);
-	made->id = nodes->next_id++;
-	if (parent)
-		parent->refs++;
-	struct pinnode **at = slot_of_id(nodes, made->id);
-
-	*at = made;
-	at = slot_of_name(nodes, parent, name);
-	*at = made;
-	nodes->count++;
+	made->id = parent ? ++*nodes->last_id : FOREIGN_NODE;
+	insert(nodes, made);
+	made->saved = pinleft_save(made);
 	*ret = made;
 	return 0;
+}
+
+struct pinnode *pinnode_restore(struct pinnodes *nodes, struct pinnode *parent, const char *name,
+				const struct pinnode_what *what, uint64_t id, uint64_t lookups,
+				struct saved_node *saved)
+{
+	LOCKED(&nodes->lock);
+	if (*slot_of_id(nodes, id))
+		return NULL;
+	struct pinnode *made = make_node(parent, name, what);
+
+	if (!made)
+		return NULL;
+	made->id = id;
+	made->lookups = lookups;
+	made->saved = saved;
+	insert(nodes, made);
+	return made;
 }
 
 void pinnode_count(struct pinnodes *nodes, struct pinnode *node)
 {
 	LOCKED(&nodes->lock);
-	node->lookups++;
+	pinleft_count(node->saved, ++node->lookups);
 }
 
 void pinnode_forget(struct pinnodes *nodes, uint64_t id, uint64_t count)
@@ -286,6 +315,7 @@ void pinnode_forget(struct pinnodes *nodes, uint64_t id, uint64_t count)
 
 	if (node) {
 		node->lookups -= MIN(count, node->lookups);
+		pinleft_count(node->saved, node->lookups);
 		node->refs++;
 		put_locked(nodes, node, &freed);
 	}

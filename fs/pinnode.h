@@ -5,7 +5,8 @@
  *
  * A node is what it was when it was looked up: if its name leads to another file now, that file
  * gets a node of its own, and this one is `gone`. Numbers start at a random one and are never used
- * again, also not by the next process that serves this mount: what it does not know is stale.
+ * again, also not by the next process that serves this mount: it has the nodes that are left
+ * (pinleft.c), and what it does not know is stale.
  *
  * fds are a cache: directories keep the one that they were last opened with, as long as there are
  * not too many of them. A node without one is opened again by its path.
@@ -25,6 +26,7 @@
 #include "core/text.h"
 
 struct pintree;
+struct saved_node;
 
 enum pinnode_kind {
 	PINNODE_HIDDEN, /* the directory that all others are below of */
@@ -51,6 +53,7 @@ struct pinnode {
 
 	/* The table's, under its lock. */
 	uint64_t lookups; /* of the kernel's */
+	struct saved_node *saved;
 	unsigned int refs;
 	bool gone;
 	int fd;
@@ -67,7 +70,7 @@ struct pinnode {
 
 struct pinnodes {
 	pthread_mutex_t lock;
-	uint64_t next_id;
+	uint64_t *last_id;
 	struct pinnode **by_id, **by_name;
 	size_t buckets, count;
 	struct pinnode *newest, *oldest;
@@ -89,6 +92,13 @@ void pinnode_put(struct pinnodes *nodes, struct pinnode *node); /* NULL is fine 
  */
 int pinnode_find(struct pinnodes *nodes, struct pinnode *parent, const char *name,
 		 const struct pinnode_what *what, struct pinnode **ret);
+/*
+ * A node that another process has made, with its number: in the order of numbers.
+ * The caller owns a reference. NULL: there is one of that number, or no memory.
+ */
+struct pinnode *pinnode_restore(struct pinnodes *nodes, struct pinnode *parent, const char *name,
+				const struct pinnode_what *what, uint64_t id, uint64_t lookups,
+				struct saved_node *saved);
 /* One more lookup that the kernel will forget. */
 void pinnode_count(struct pinnodes *nodes, struct pinnode *node);
 void pinnode_forget(struct pinnodes *nodes, uint64_t id, uint64_t count);
@@ -110,6 +120,11 @@ void pinnodes_close_fds(struct pinnodes *nodes);
 void pinnodes_drop_tree(struct pinnodes *nodes, const struct pintree *tree);
 /* The file of a node; a reference of the caller's. NULL: it has none, or not any more. */
 struct held_file *pinnode_file(struct pinnodes *nodes, const struct pinnode *node);
+
+/* pinleft.c: what of a node outlives this process. NULL: nothing does, and is fine. */
+struct saved_node *pinleft_save(const struct pinnode *node);
+void pinleft_count(struct saved_node *saved, uint64_t lookups);
+void pinleft_forget(struct saved_node *saved);
 
 /* The tree's references: pinroot.c. */
 struct pintree *pintree_ref(struct pintree *tree);

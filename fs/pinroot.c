@@ -252,8 +252,7 @@ static struct pintree *find_tree(struct pinroot *pinroot, const struct pin *pin)
 	return tree;
 }
 
-/* The tree of what a pin has as its root now; the caller's reference. */
-static int get_tree(struct pinroot *pinroot, struct pin *pin, struct pintree **ret)
+int pinroot_get_tree(struct pinroot *pinroot, struct pin *pin, struct pintree **ret)
 {
 	_cleanup_root_ struct root *root = NULL;
 	struct pintree *old, *tree;
@@ -280,8 +279,10 @@ static int get_tree(struct pinroot *pinroot, struct pin *pin, struct pintree **r
 			.next = pinroot->trees,
 			.refs = 2,
 			.pin = pin_ref(pin),
-			.root = take_ptr(root),
+			.root = root,
+			.number = root_number(root),
 		};
+		take_ptr(root);
 		pinroot->trees = tree;
 	}
 	if (old)
@@ -318,6 +319,20 @@ static int describe_held(struct held_file *file, struct pintree *tree, struct pi
 	return 0;
 }
 
+void pinroot_set_exe(struct pinroot *pinroot, struct pintree *tree, struct pinnode *node)
+{
+	pthread_mutex_lock(&pinroot->lock);
+	if (!tree->dead) {
+		struct pinnode *before = tree->exe;
+
+		/* Until another one takes its place the kernel can come and ask for it. */
+		tree->exe = node;
+		node = before;
+	}
+	pthread_mutex_unlock(&pinroot->lock);
+	pinnode_put(&pinroot->nodes, node);
+}
+
 int pinroot_exe(struct pinroot *pinroot, struct pin *pin, uint64_t *ret_id)
 {
 	_cleanup_held_file_ struct held_file *file = NULL;
@@ -329,7 +344,7 @@ int pinroot_exe(struct pinroot *pinroot, struct pin *pin, uint64_t *ret_id)
 
 	if (r < 0)
 		return r;
-	r = get_tree(pinroot, pin, &tree);
+	r = pinroot_get_tree(pinroot, pin, &tree);
 	if (r < 0)
 		return r;
 	pin_key(pin, name);
@@ -339,16 +354,7 @@ int pinroot_exe(struct pinroot *pinroot, struct pin *pin, uint64_t *ret_id)
 		r = pinnode_find(&pinroot->nodes, pinroot->hidden, name, &what, &node);
 	if (r == 0) {
 		*ret_id = node->id;
-		/* Until another one takes its place the kernel can come and ask for it. */
-		pthread_mutex_lock(&pinroot->lock);
-		if (!tree->dead) {
-			struct pinnode *before = tree->exe;
-
-			tree->exe = node;
-			node = before;
-		}
-		pthread_mutex_unlock(&pinroot->lock);
-		pinnode_put(&pinroot->nodes, node);
+		pinroot_set_exe(pinroot, tree, node);
 	}
 	pintree_unref(tree);
 	return r;
@@ -375,7 +381,7 @@ static int find_pin(struct pincall *call, const char *name, struct pinnode **ret
 
 	if (r < 0)
 		return r;
-	r = get_tree(pinroot, pin, &what.tree);
+	r = pinroot_get_tree(pinroot, pin, &what.tree);
 	if (r < 0)
 		return r;
 	r = join_tree(call, what.tree);
@@ -575,7 +581,7 @@ int pinroot_create(struct session *session, struct pinroot **ret)
 	}
 	pthread_mutex_init(&pinroot->lock, NULL);
 	pthread_mutex_init(&pinroot->file_lock, NULL);
-	handles_init(&pinroot->handles, CARRY_FREE, &carry_root()->last_foreign,
+	handles_init(&pinroot->handles, CARRY_FOREIGN_FILE, &carry_root()->last_foreign,
 		     pinfile_destroy_handle);
 	r = pinnode_find(&pinroot->nodes, NULL, PINROOT_NAME, &hidden, &pinroot->hidden);
 	if (r < 0) {
@@ -589,6 +595,10 @@ int pinroot_create(struct session *session, struct pinroot **ret)
 void pinroot_set_pins(struct pinroot *pinroot, struct pinset *pins)
 {
 	pinroot->pins = pins;
+	pinleft_resume(pinroot);
+	pinfiles_resume(pinroot);
+	pinroot->resumed_nodes = pinroot->nodes.count - 1;
+	pinroot->resumed_files = handles_count(&pinroot->handles);
 }
 
 void pinroot_destroy(struct pinroot *pinroot)
@@ -632,6 +642,9 @@ void pinroot_status(struct pinroot *pinroot, struct text *text)
 	struct figures figures;
 
 	get_figures(pinroot, &figures);
+	if (pinroot->resumed_nodes)
+		text_printf(text, "handover_pin_roots: nodes=%zu open=%zu\n",
+			    pinroot->resumed_nodes, pinroot->resumed_files);
 	text_printf(text, "pin_root_nodes: %zu\n", figures.nodes);
 	text_printf(text, "pin_root_calls_hung: %u\n", figures.stuck);
 	text_printf(text, "pin_root_calls_refused: %" PRIu64 "\n", figures.refused);

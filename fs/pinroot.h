@@ -30,7 +30,7 @@ extern const struct foreign_ops pinroot_ops;
 
 /* -ENOMEM. */
 int pinroot_create(struct session *session, struct pinroot **ret);
-/* Before the session starts. The set outlives it. */
+/* With what another process had open of them. Before the session starts. The set outlives it. */
 void pinroot_set_pins(struct pinroot *pinroot, struct pinset *pins);
 void pinroot_destroy(struct pinroot *pinroot); /* NULL is fine */
 DEFINE_CLEANUP(pinroot, struct pinroot *, pinroot_destroy)

@@ -17,6 +17,7 @@ struct pintree {
 	unsigned int refs;
 	struct pin *pin;
 	struct root *root; /* NULL when dead */
+	uint64_t number;   /* root_number() */
 	bool dead;
 	struct pinnode *exe;
 };
@@ -28,6 +29,7 @@ struct pinroot {
 	struct pinnodes nodes;
 	struct pinnode *hidden;
 	struct timespec created;
+	size_t resumed_nodes, resumed_files; /* taken over from another process */
 
 	/* Of trees and calls. Before that of the nodes. */
 	pthread_mutex_t lock;
@@ -64,6 +66,14 @@ void pincall_end(struct pincall *call);
 	(struct pincall)                                                                           \
 	{                                                                                          \
 	}
+
+/* The tree of what a pin has as its root now; the caller's reference. */
+int pinroot_get_tree(struct pinroot *pinroot, struct pin *pin, struct pintree **ret);
+/* Keeps a node for as long as it is the one of the executable. Takes the caller's reference. */
+void pinroot_set_exe(struct pinroot *pinroot, struct pintree *tree, struct pinnode *node);
+
+/* pinleft.c: makes the nodes again that another process has left. */
+void pinleft_resume(struct pinroot *pinroot);
 
 /* Makes call->dir the directory that node is, which is the call's node or its parent. */
 int pincall_use_dir(struct pincall *call, struct pinnode *node);
@@ -111,6 +121,8 @@ int pinfile_readdir(void *pinroot, uint64_t id, uint64_t fh, uint64_t offset,
 /* Closes what is open of a tree. */
 void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree);
 void pinfile_destroy_handle(struct handle *handle);
+/* Takes over what another process had open of the nodes that are there again. */
+void pinfiles_resume(struct pinroot *pinroot);
 /* What an open file of this node is like now. -ENOENT: none is open. */
 int pinfile_stat(struct pinroot *pinroot, struct pinnode *node, struct statx *ret);
 

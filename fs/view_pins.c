@@ -580,8 +580,8 @@ int view_pins_create(const struct view_context *context, struct view *ret)
 	r = pinset_create(&set_options, &view->set);
 	if (r < 0)
 		return r;
-	pinroot_set_pins(view->roots, view->set);
 	pinset_resume(view->set, lost, view);
+	pinroot_set_pins(view->roots, view->set);
 	session_set_foreign(context->session, &pinroot_ops, view->roots);
 	*ret = (struct view){&ops, take_ptr(view)};
 	return 0;

@@ -149,9 +149,8 @@ static void write_handover(const struct view_context *context, struct text *text
 	session_get_resumed(context->session, &resumed);
 	text_printf(text, "handover_cause: %s\nhandover: %s\n", hello->cause,
 		    carry_is_inherited()
-			    ? "carried over: open files, events, programs, history, pins; "
-			      "seen anew: modules, images; "
-			      "let go of: what is open behind pins"
+			    ? "carried over: open files, events, programs, history, pins and "
+			      "what is open behind them; seen anew: modules, images"
 			    : "begun anew");
 	text_printf(text, "handover_open: nodes=%zu files=%zu directories=%zu streams=%zu\n",
 		    resumed.nodes, resumed.files, resumed.directories, resumed.streams);

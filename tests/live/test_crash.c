@@ -512,6 +512,13 @@ static bool has_left(void *arg)
 	return waitid(P_PID, fs->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
 }
 
+static bool is_reaped(void *arg)
+{
+	const pid_t *pid = arg;
+
+	return kill(*pid, 0) < 0;
+}
+
 /* A daemon that dies as soon as it is there: the supervisor gives up and takes the mount away. */
 static void test_a_loop_ends(void **state)
 {
@@ -530,6 +537,8 @@ static void test_a_loop_ends(void **state)
 		if (!pid)
 			break;
 		kill(pid, SIGSEGV);
+		/* Else it is asked, and killed, once more while it dies. */
+		assert_true(wait_until(is_reaped, &pid, GONE_SECONDS));
 	}
 	assert_true(wait_until(has_left, fs, GONE_SECONDS));
 	assert_int_equal(waitid(P_PID, fs->pid, &info, WEXITED), 0);

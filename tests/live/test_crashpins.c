@@ -14,6 +14,11 @@
 
 #define GONE_SECONDS 30
 
+#define BIG_WORDS  (3u << 20) /* 12 MiB */
+#define NAMES	   700
+#define CHUNK	   4096
+#define READ_KILLS 6
+
 static void fill(void *arg)
 {
 	make_dir("sub");
@@ -222,6 +227,164 @@ static void test_names_and_age_stay(void **state)
 	ksymfs_stop(fs);
 }
 
+/* A file of which each word says where it is, and a directory that takes more than one request. */
+static void fill_big(void *arg)
+{
+	_cleanup_file_ FILE *big = fopen("big", "w");
+	char name[32];
+
+	fill(arg);
+	MUST(big != NULL);
+	for (uint32_t i = 0; i < BIG_WORDS; i++)
+		MUST(fwrite(&i, sizeof(i), 1, big) == 1);
+	make_dir("many");
+	for (int i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "many/%d", i);
+		put_file(name, "");
+	}
+}
+
+static void must_read_on(int fd, size_t *word)
+{
+	uint32_t words[CHUNK];
+	ssize_t n = read(fd, words, sizeof(words));
+
+	MUST(n >= 0);
+	for (size_t i = 0; i < n / sizeof(words[0]); i++)
+		MUST(words[i] == *word + i);
+	*word += n / sizeof(words[0]);
+	if (n)
+		return;
+	MUST(*word == BIG_WORDS);
+	MUST(lseek(fd, 0, SEEK_SET) == 0);
+	*word = 0;
+}
+
+static void must_list(DIR *dir, int *count)
+{
+	struct dirent *entry;
+
+	errno = 0;
+	/* Some at a time, so that the daemon dies in the middle. */
+	for (int i = 0; i < 50; i++) {
+		entry = readdir(dir);
+		MUST(entry || errno == 0);
+		if (entry) {
+			*count += entry->d_name[0] != '.';
+			continue;
+		}
+		MUST(*count == NAMES);
+		rewinddir(dir);
+		*count = 0;
+	}
+}
+
+struct progress {
+	bool stop;
+	unsigned long rounds;
+};
+
+/* Reads one open file, lists one open directory, and lives in one, until it is told to stop. */
+static void read_all_the_time(struct progress *progress, const char *root)
+{
+	struct stat st;
+	size_t word = 0;
+	int names = 0;
+
+	MUST(chdir(root) == 0);
+	MUST(chdir("sub") == 0);
+	int fd = open("../big", O_RDONLY);
+	DIR *dir = opendir("../many");
+	MUST(fd >= 0 && dir);
+	while (!__atomic_load_n(&progress->stop, __ATOMIC_RELAXED)) {
+		must_read_on(fd, &word);
+		must_list(dir, &names);
+		MUST(stat("secret", &st) == 0 && st.st_size == 13);
+		MUST(fstat(fd, &st) == 0 && st.st_size == BIG_WORDS * sizeof(uint32_t));
+		__atomic_add_fetch(&progress->rounds, 1, __ATOMIC_RELAXED);
+	}
+	_exit(0);
+}
+
+struct more {
+	struct progress *progress;
+	unsigned long rounds;
+	pid_t reader;
+};
+
+static bool has_gone_on(void *arg)
+{
+	const struct more *more = arg;
+	siginfo_t info = {};
+
+	if (waitid(P_PID, more->reader, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+		return true;
+	return __atomic_load_n(&more->progress->rounds, __ATOMIC_RELAXED) > more->rounds;
+}
+
+/* What is open behind a pin goes on: of a process that lives, and of one that has exited. */
+static void test_what_is_open_goes_on(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct jail *jail = jail_start(fill_big, NULL);
+	struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	_cleanup_free_ char *root = ksymfs_path(fs, "pins/%d/root", jail->pid);
+	_cleanup_free_ char *dir = ksymfs_path(fs, "pins/%d", jail->pid);
+	char name[32];
+	int status;
+
+	snprintf(name, sizeof(name), "%d", jail->pid);
+	assert_ptr_not_equal(progress, MAP_FAILED);
+	pin(fs, jail->pid);
+	struct more more = {.progress = progress, .reader = fork()};
+	if (more.reader == 0)
+		read_all_the_time(progress, root);
+	for (int i = 0; i < READ_KILLS; i++) {
+		if (i == READ_KILLS / 2) {
+			jail_stop(jail);
+			assert_state(fs, name, "exited");
+		}
+		usleep(i * 7919 % 20000);
+		ksymfs_crash(fs);
+		more.rounds = __atomic_load_n(&progress->rounds, __ATOMIC_RELAXED) + 1;
+		assert_true(wait_until(has_gone_on, &more, GONE_SECONDS));
+	}
+	__atomic_store_n(&progress->stop, true, __ATOMIC_RELAXED);
+	assert_int_equal(waitpid(more.reader, &status, 0), more.reader);
+	assert_int_equal(status, 0);
+	_cleanup_free_ char *said = ksymfs_value(fs, "handover_pin_roots", "status");
+	assert_non_null(said);
+	assert_return_code(rmdir(dir), errno);
+	munmap(progress, sizeof(*progress));
+}
+
+/* A file that has lost its name while nobody else had it open is stale, and no other file. */
+static void test_a_deleted_file_is_stale(void **state)
+{
+	struct ksymfs *fs = *state;
+	char dir[] = "/tmp/ksymfs-crashpins-XXXXXX", path[64], byte;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/file", dir);
+	put_file(path, "first");
+	pid_t pid = spawn((const char *[]){"sleep", "1000", NULL});
+	pin(fs, pid);
+	_cleanup_fd_ int fd = ksymfs_open(fs, "pins/%d/root%s", pid, path);
+	assert_true(fd >= 0);
+	assert_return_code(unlink(path), errno);
+	assert_int_equal(pread(fd, &byte, 1, 0), 1);
+	put_file(path, "other");
+	ksymfs_crash(fs);
+	assert_int_equal(pread(fd, &byte, 1, 1), -1);
+	assert_int_equal(errno, ESTALE);
+	_cleanup_free_ char *other = ksymfs_read(fs, NULL, "pins/%d/root%s", pid, path);
+	assert_string_equal(other, "other");
+	unpin(fs, pid);
+	kill_and_wait(pid);
+	assert_int_equal(run("rm -r %s", dir), 0);
+}
+
 /* What a pin held can be unmounted as soon as rmdir(2) returns. */
 static void test_rmdir_lets_go_at_once(void **state)
 {
@@ -254,6 +417,8 @@ int main(void)
 		cmocka_unit_test(test_exit_while_nobody_looks),
 		cmocka_unit_test(test_a_live_pin_goes_on),
 		cmocka_unit_test(test_names_and_age_stay),
+		cmocka_unit_test(test_what_is_open_goes_on),
+		cmocka_unit_test(test_a_deleted_file_is_stale),
 		cmocka_unit_test(test_rmdir_lets_go_at_once),
 	};
 
