@@ -44,19 +44,22 @@ struct reader {
 	struct elf_file file;
 	struct elf_segment *segments;
 	size_t segment_count;
+	struct elf_segment *loads; /* those of PT_LOAD */
+	size_t load_count;
 	struct elf_section *sections;
 	size_t section_count;
 	uint64_t base; /* sh_addr of .stapsdt.base, if has_base */
 	bool has_base;
 	bool no_code; /* a separate debug file: its segments are another file's */
 
-	uint64_t note_bytes;
+	uint64_t note_bytes, work;
 	struct notes_builder builder;
 };
 
 static void reader_deinit(struct reader *reader)
 {
 	free(reader->segments);
+	free(reader->loads);
 	free(reader->sections);
 	notes_builder_deinit(&reader->builder);
 }
@@ -78,11 +81,19 @@ static int load_segments(struct reader *reader)
 
 	if (r < 0)
 		return r;
-	size_t loads = 0;
+	size_t room = MIN(reader->segment_count, (size_t)LOADS_MAX);
 
-	for (size_t i = 0; i < reader->segment_count; i++)
-		loads += reader->segments[i].type == PT_LOAD;
-	return loads > LOADS_MAX ? -EFBIG : 0;
+	reader->loads = calloc(MAX(room, (size_t)1), sizeof(*reader->loads));
+	if (!reader->loads)
+		return -ENOMEM;
+	for (size_t i = 0; i < reader->segment_count; i++) {
+		if (reader->segments[i].type != PT_LOAD)
+			continue;
+		if (reader->load_count == LOADS_MAX)
+			return -EFBIG;
+		reader->loads[reader->load_count++] = reader->segments[i];
+	}
+	return 0;
 }
 
 /* What the section headers say beside where the notes are. */
@@ -135,11 +146,11 @@ static enum note_fault locate(const struct reader *reader, uint64_t addr, uint64
 			      uint32_t flags, uint32_t without, enum note_fault missing,
 			      uint64_t *ret)
 {
-	for (size_t i = 0; i < reader->segment_count; i++) {
-		const struct elf_segment *segment = &reader->segments[i];
+	for (size_t i = 0; i < reader->load_count; i++) {
+		const struct elf_segment *segment = &reader->loads[i];
 		uint64_t skip = addr - segment->vaddr;
 
-		if (segment->type != PT_LOAD || addr < segment->vaddr || skip >= segment->filesz ||
+		if (addr < segment->vaddr || skip >= segment->filesz ||
 		    segment->filesz - skip < len || (segment->flags & flags) != flags ||
 		    (segment->flags & without))
 			continue;
@@ -256,6 +267,10 @@ static int parse_descriptor(struct reader *reader, const char *desc, size_t len,
 static int add_note(struct reader *reader, const char *desc, size_t len)
 {
 	struct note_site site = {};
+
+	reader->work += reader->load_count;
+	if (reader->work > NOTES_WORK_MAX)
+		return -EFBIG;
 	int r = parse_descriptor(reader, desc, len, &site);
 
 	if (r == -ENODATA)

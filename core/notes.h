@@ -72,6 +72,8 @@ struct notes {
 /* What one object may have; past it: -EFBIG. */
 #define NOTES_BYTES_MAX (64u << 20)
 #define NOTES_SITES_MAX (1u << 20)
+/* Notes times segments that they could be in. */
+#define NOTES_WORK_MAX (1u << 28)
 
 /*
  * Reads the notes of the ELF object that fd is, with pread() alone. An object without any has

@@ -12,6 +12,11 @@
 #define HUNG_MAX 256
 /* Sleeping for the next work. */
 #define IDLE_MAX 2
+/*
+ * A step is at work, and not waiting, if it has had that part of the patience on a CPU. It gets no
+ * more of one that many want.
+ */
+#define BUSY_PART 64
 
 struct offload_job {
 	struct offload *offload;
@@ -22,8 +27,10 @@ struct offload_job {
 
 	size_t next; /* the step to be done next */
 	bool finished;
-	bool running; /* step next - 1 is being done by the present thread */
-	uint64_t started_ns;
+	bool running;	     /* step next - 1 is being done by the present thread */
+	uint64_t started_ns; /* or when it was last seen to be at work */
+	clockid_t cpu_clock; /* of the present thread */
+	uint64_t cpu_ns;     /* what that said then */
 	/* Raised when a thread is left behind: it then knows that it is no longer the one. */
 	unsigned int generation;
 	pthread_cond_t changed;
@@ -43,12 +50,16 @@ struct offload {
 	uint64_t given_up;
 };
 
-static uint64_t now_ns(void)
+static uint64_t read_clock(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+	return clock_gettime(clock, &now) < 0 ? 0 : now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static uint64_t now_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
 }
 
 static int init_cond(pthread_cond_t *cond)
@@ -158,6 +169,7 @@ static bool run_job(struct offload *offload, struct offload_job *job)
 {
 	unsigned int generation = job->generation;
 
+	pthread_getcpuclockid(pthread_self(), &job->cpu_clock);
 	while (job->next < count_steps(job)) {
 		size_t index = job->next++;
 		uint64_t key = job->work->key(job->arg, index);
@@ -168,6 +180,7 @@ static bool run_job(struct offload *offload, struct offload_job *job)
 		}
 		job->running = true;
 		job->started_ns = now_ns();
+		job->cpu_ns = read_clock(job->cpu_clock);
 		pthread_mutex_unlock(&offload->lock);
 		job->work->step(job->arg, index);
 		pthread_mutex_lock(&offload->lock);
@@ -282,6 +295,18 @@ static void wait_until(struct offload *offload, struct offload_job *job, uint64_
 	pthread_cond_timedwait(&job->changed, &offload->lock, &until);
 }
 
+/* The patience is over: is the step at work all the same? Then it begins anew. */
+static bool is_busy(const struct offload *offload, struct offload_job *job, uint64_t now)
+{
+	uint64_t cpu_ns = job->running ? read_clock(job->cpu_clock) : 0;
+
+	if (cpu_ns < job->cpu_ns + offload->patience_ns / BUSY_PART)
+		return false;
+	job->cpu_ns = cpu_ns;
+	job->started_ns = now;
+	return true;
+}
+
 /* Waits for a job that was queued, for as long as it gets on. */
 static void wait_for(struct offload *offload, struct offload_job *job)
 {
@@ -291,7 +316,7 @@ static void wait_for(struct offload *offload, struct offload_job *job)
 
 		if (now < deadline)
 			wait_until(offload, job, deadline);
-		else
+		else if (!is_busy(offload, job, now))
 			leave_behind(offload, job);
 	}
 }

@@ -100,8 +100,22 @@ static void put_section(struct text *text, const struct elf_plan *plan, uint32_t
 	put_word(text, plan, 0);
 }
 
-static void put_header(struct text *text, const struct elf_plan *plan, uint64_t sections_at,
-		       int sections)
+static void put_segments(struct text *text, const struct elf_plan *plan, uint64_t build_id_at)
+{
+	uint32_t data_flags = plan->data_flags ? plan->data_flags : PF_R | PF_W;
+
+	for (uint32_t i = 0; i < plan->more_segments; i++)
+		put_segment(text, plan, plan->more_type, PF_R | PF_X, plan->text_offset,
+			    plan->text_vaddr + plan->text_size + i, 0);
+	put_segment(text, plan, PT_LOAD, PF_R | PF_X, plan->text_offset, plan->text_vaddr,
+		    plan->text_size);
+	put_segment(text, plan, PT_LOAD, data_flags, plan->data_offset, plan->data_vaddr,
+		    plan->data_size);
+	put_segment(text, plan, PT_NOTE, PF_R, build_id_at, 0, 36);
+}
+
+static void put_header(struct text *text, const struct elf_plan *plan, uint64_t segments_at,
+		       uint64_t sections_at, int sections)
 {
 	unsigned char ident[EI_NIDENT] = {
 		0x7f, 'E', 'L', 'F', plan->is32 ? 1 : 2, plan->big_endian ? 2 : 1, 1};
@@ -111,12 +125,12 @@ static void put_header(struct text *text, const struct elf_plan *plan, uint64_t 
 	put(text, plan, plan->machine, 2);
 	put(text, plan, 1, 4);
 	put_word(text, plan, 0);
-	put_word(text, plan, plan->is32 ? sizeof(Elf32_Ehdr) : sizeof(Elf64_Ehdr));
+	put_word(text, plan, segments_at);
 	put_word(text, plan, sections_at);
 	put(text, plan, 0, 4);
 	put(text, plan, plan->is32 ? sizeof(Elf32_Ehdr) : sizeof(Elf64_Ehdr), 2);
 	put(text, plan, plan->is32 ? sizeof(Elf32_Phdr) : sizeof(Elf64_Phdr), 2);
-	put(text, plan, 3, 2);
+	put(text, plan, 3 + plan->more_segments, 2);
 	put(text, plan, plan->is32 ? sizeof(Elf32_Shdr) : sizeof(Elf64_Shdr), 2);
 	put(text, plan, plan->more_sections ? 0 : sections, 2);
 	put(text, plan, 1, 2); /* .shstrtab */
@@ -126,7 +140,6 @@ void elf_make(struct text *file, const struct elf_plan *plan, const struct text 
 {
 	static const char names[] = "\0.shstrtab\0.note.stapsdt\0.stapsdt.base\0.text";
 	enum { SHSTRTAB = 1, NOTE = 11, BASE = 25, TEXT = 39 };
-	uint32_t data_flags = plan->data_flags ? plan->data_flags : PF_R | PF_W;
 	uint32_t note_type = plan->note_type ? plan->note_type : SHT_NOTE;
 	uint64_t text_end = plan->text_offset + plan->text_size;
 	uint64_t end = MAX(text_end, plan->data_offset + plan->data_size);
@@ -135,13 +148,16 @@ void elf_make(struct text *file, const struct elf_plan *plan, const struct text 
 	uint64_t names_at = plan->notes_first ? end : notes_at + notes->len;
 	uint64_t build_id_at = 0x200;
 	int sections = 4 + plan->has_base;
+	uint64_t sections_at = names_at + sizeof(names);
+	uint64_t segments_at = plan->is32 ? sizeof(Elf32_Ehdr) : sizeof(Elf64_Ehdr);
 
-	put_header(file, plan, names_at + sizeof(names), sections);
-	put_segment(file, plan, PT_LOAD, PF_R | PF_X, plan->text_offset, plan->text_vaddr,
-		    plan->text_size);
-	put_segment(file, plan, PT_LOAD, data_flags, plan->data_offset, plan->data_vaddr,
-		    plan->data_size);
-	put_segment(file, plan, PT_NOTE, PF_R, build_id_at, 0, 36);
+	/* Where a table of any length has room. */
+	if (plan->more_segments)
+		segments_at = sections_at +
+			      sections * (plan->is32 ? sizeof(Elf32_Shdr) : sizeof(Elf64_Shdr));
+	put_header(file, plan, segments_at, sections_at, sections);
+	if (!plan->more_segments)
+		put_segments(file, plan, build_id_at);
 	pad_to(file, build_id_at);
 	elf_note_raw(file, plan, ELF_NOTE_GNU, 4, NT_GNU_BUILD_ID, elf_build_id,
 		     sizeof(elf_build_id));
@@ -171,4 +187,6 @@ void elf_make(struct text *file, const struct elf_plan *plan, const struct text 
 		put_section(file, plan, BASE, SHT_PROGBITS, SHF_ALLOC, plan->base_addr, 0, 1);
 	if (!plan->notes_first)
 		put_section(file, plan, NOTE, note_type, 0, 0, notes_at, notes->len);
+	if (plan->more_segments)
+		put_segments(file, plan, build_id_at);
 }

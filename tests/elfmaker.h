@@ -23,7 +23,9 @@ struct elf_plan {
 	bool no_code;	     /* as in a separate debug file: the code is NOBITS */
 	uint32_t data_flags; /* of the second segment, PF_R | PF_W unless given */
 	uint32_t note_type;  /* of the section, SHT_NOTE unless given */
-	bool more_sections;  /* the count is in section 0, as for more than 65,279 */
+	/* That many more program headers, of this type, none of which has anything of the file. */
+	uint32_t more_segments, more_type;
+	bool more_sections; /* the count is in section 0, as for more than 65,279 */
 };
 
 /* A 64-bit little-endian x86-64 ET_DYN whose offsets differ from addresses. */

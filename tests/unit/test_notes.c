@@ -529,6 +529,38 @@ static void test_many(void **state)
 	notes_deinit(&notes);
 }
 
+static struct notes read_many_segments(uint32_t type, uint32_t segments, unsigned int count,
+				       int expected)
+{
+	struct elf_plan plan = elf_plan_default();
+	_cleanup_text_ struct text text = {}, file = {};
+	struct notes notes = {};
+
+	plan.more_segments = segments;
+	plan.more_type = type;
+	for (unsigned int i = 0; i < count; i++)
+		elf_note(&text, &plan, 0x12000, 0, 0x24000, "p", "n", "");
+	elf_make(&file, &plan, &text);
+	assert_false(file.failed || text.failed);
+	assert_int_equal(read_bytes(file.data, file.len, &notes), expected);
+	return notes;
+}
+
+/* What a note costs is bounded, whatever the program headers are: this would take minutes. */
+static void test_many_segments(void **state)
+{
+	struct notes notes = read_many_segments(PT_NULL, 65000, 300000, 0);
+
+	assert_int_equal(notes.site_count, 300000);
+	assert_site(&notes, 299999, "p:n", 0x12000, 0x1000, 0x24000, 0x2000, "");
+	notes_deinit(&notes);
+	notes = read_many_segments(PT_LOAD, 1000, 100, 0);
+	assert_site(&notes, 99, "p:n", 0x12000, 0x1000, 0x24000, 0x2000, "");
+	notes_deinit(&notes);
+	read_many_segments(PT_LOAD, 1000, 300000, -EFBIG);
+	read_many_segments(PT_LOAD, 1100, 1, -EFBIG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -548,6 +580,7 @@ int main(void)
 		cmocka_unit_test(test_sparse_file),
 		cmocka_unit_test(test_index),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_many_segments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -215,6 +215,42 @@ static void test_slow_steps(void **state)
 	offload_destroy(offload);
 }
 
+/* One that computes for longer than the patience does not hang, and costs its key nothing. */
+#define BUSY_PATIENCE_NS (4 * PATIENCE_NS) /* with a share of a CPU that many want */
+
+static void busy_step(void *arg, size_t index)
+{
+	uint64_t start = now_ns();
+
+	while (index == 1 && now_ns() - start < 3 * BUSY_PATIENCE_NS)
+		;
+	step(arg, index);
+}
+
+static void test_busy_step(void **state)
+{
+	static const struct offload_work busy = {count, busy_step, done, key, release};
+	struct offload *offload;
+	struct offload_job *job;
+	struct steps steps;
+	unsigned int hung;
+	uint64_t given_up;
+
+	init(&steps, 1 << 3, 2);
+	assert_int_equal(offload_create(BUSY_PATIENCE_NS, &offload), 0);
+	assert_int_equal(run_steps(offload, &busy, &steps, 4, &job), 0);
+	/* Steps 1 and 3 have one key. The last one hangs after all. */
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(steps.done[i], i != 3);
+	offload_counts(offload, &hung, &given_up);
+	assert_int_equal(hung, 1);
+	assert_int_equal(given_up, 1);
+	sem_post(&steps.gate);
+	offload_drop(job);
+	wait_for(&steps.released, 1);
+	offload_destroy(offload);
+}
+
 /* Each asker has steps of its own. */
 struct asker {
 	struct offload *offload;
@@ -292,6 +328,7 @@ int main(void)
 		cmocka_unit_test(test_all_done),    cmocka_unit_test(test_hung_step),
 		cmocka_unit_test(test_all_hang),    cmocka_unit_test(test_slow_steps),
 		cmocka_unit_test(test_many_askers), cmocka_unit_test(test_growing),
+		cmocka_unit_test(test_busy_step),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
