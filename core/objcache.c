@@ -289,6 +289,12 @@ int objcache_get(struct objcache *cache, const struct mapped_file *file, struct 
 	return r;
 }
 
+void objcache_left_out(struct objcache *cache)
+{
+	LOCKED(&cache->lock);
+	cache->stats.too_large++;
+}
+
 void objcache_stats(struct objcache *cache, struct objcache_stats *ret)
 {
 	LOCKED(&cache->lock);

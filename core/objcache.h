@@ -47,9 +47,11 @@ DEFINE_CLEANUP(object, struct object *, object_unref)
 struct objcache_stats {
 	size_t objects, bytes; /* kept */
 	uint64_t reads, hits;
-	uint64_t too_large; /* reads that ended with -EFBIG */
+	uint64_t too_large; /* reads that ended with -EFBIG, and what was left out */
 };
 
+/* Somebody had to leave one out: counts it as too large. */
+void objcache_left_out(struct objcache *cache);
 void objcache_stats(struct objcache *cache, struct objcache_stats *ret);
 
 #endif

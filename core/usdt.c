@@ -228,12 +228,27 @@ void usdt_scan_destroy(struct usdt_scan *scan)
 		unref_scan(scan);
 }
 
-static void read_maps(struct usdt_process *process)
+/* False: it is too much, and is to be let go of. */
+static bool take_memory(struct usdt_scan *scan, size_t bytes)
+{
+	if (atomic_fetch_add(&scan->bytes, bytes) + bytes <= SCAN_BYTES_MAX)
+		return true;
+	atomic_fetch_sub(&scan->bytes, bytes);
+	objcache_left_out(scan->cache);
+	return false;
+}
+
+static void read_maps(struct usdt_scan *scan, struct usdt_process *process)
 {
 	if (process->source.ops->maps(process->source.data, &process->text) < 0 ||
-	    process->text.failed)
+	    process->text.failed ||
+	    maps_parse(process->text.data, process->text.len, &process->maps) < 0)
 		return;
-	maps_parse(process->text.data, process->text.len, &process->maps);
+	if (!take_memory(scan, process->text.len +
+				       process->maps.count * sizeof(*process->maps.mappings))) {
+		maps_deinit(&process->maps);
+		text_deinit(&process->text);
+	}
 }
 
 static bool ends_deleted(const struct mapping *mapping)
@@ -313,6 +328,10 @@ static int open_place(struct usdt_scan *scan, struct usdt_file *file,
 	}
 	if (!file->object->notes.site_count)
 		return 0;
+	if (!take_memory(scan, notes_bytes(&file->object->notes))) {
+		object_unref(take_ptr(file->object));
+		return 0;
+	}
 	file->state = mapped.state;
 	file->place = *place;
 	file->kind = find_kind(scan, place->mapping, &mapped);
@@ -442,7 +461,7 @@ static void step(void *arg, size_t index)
 	size_t count = scan->process_count;
 
 	if (index < count)
-		read_maps(&scan->processes[index]);
+		read_maps(scan, &scan->processes[index]);
 	else if (index == count)
 		find_files(scan);
 	else
@@ -601,10 +620,17 @@ static void memory_step(void *arg, size_t index)
 		return;
 	_cleanup_fd_ int fd = source->ops->open_memory(source->data);
 
-	for (size_t i = 0; i < read->count && fd >= 0; i++)
+	for (size_t i = 0; i < read->count && fd >= 0; i++) {
+		/* Sites of a probe share their semaphore. */
+		if (i && read->addrs[i] == read->addrs[i - 1]) {
+			read->values[i] = read->values[i - 1];
+			read->known[i] = read->known[i - 1];
+			continue;
+		}
 		read->known[i] = read->addrs[i] <= INT64_MAX &&
 				 pread(fd, &read->values[i], sizeof(read->values[i]),
 				       read->addrs[i]) == sizeof(read->values[i]);
+	}
 }
 
 static uint64_t memory_key(void *arg, size_t index)

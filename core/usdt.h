@@ -80,7 +80,10 @@ void usdt_scan_destroy(struct usdt_scan *scan); /* NULL is fine */
 DEFINE_CLEANUP(usdt_scan, struct usdt_scan *, usdt_scan_destroy)
 #define _cleanup_usdt_scan_ CLEANUP(usdt_scan_cleanup)
 
-/* The files of usdt/PID. -EFBIG past USDT_TEXT_MAX; -ENOMEM. */
+/*
+ * The files of usdt/PID. An object with which a text would be longer than USDT_TEXT_MAX is left out
+ * of it, as a whole, and counted in `status`: a hostile one costs the others nothing. -ENOMEM.
+ */
 #define USDT_TEXT_MAX (256u << 20)
 int usdt_scan_notes(const struct usdt_scan *scan, struct text *text);
 int usdt_scan_probes(const struct usdt_scan *scan, struct text *text);

@@ -151,12 +151,9 @@ static int put_events(struct text *text, struct intern *names, const struct usdt
 		return -ENOMEM;
 	int r = choose_sites(notes, wanted);
 
-	for (size_t i = 0; i < notes->site_count && r == 0; i++) {
+	for (size_t i = 0; i < notes->site_count && r == 0 && text->len <= USDT_TEXT_MAX; i++)
 		if (wanted[i])
 			r = put_event_line(text, names, file, &notes->sites[i]);
-		if (text->len > USDT_TEXT_MAX)
-			r = -EFBIG;
-	}
 	return r;
 }
 
@@ -169,10 +166,13 @@ int usdt_scan_uprobe_events(const struct usdt_scan *scan, struct text *text)
 
 		if (!file->ready)
 			continue;
+		size_t start = text->len;
 		int r = put_events(text, &names, file);
 
+		if (r == 0)
+			r = usdt_settle_part(scan, text, start);
 		if (r < 0)
 			return r;
 	}
-	return text->failed ? -ENOMEM : 0;
+	return 0;
 }

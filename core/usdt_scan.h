@@ -46,9 +46,13 @@ struct usdt_file {
 	bool ready;  /* it has notes, and no file before it is the same one */
 };
 
+/* What a scan holds in memory; what is past it is left out, and counted in `status`. */
+#define SCAN_BYTES_MAX (256u << 20)
+
 /* Referenced by who asked and by each job that works on it. */
 struct usdt_scan {
 	atomic_uint refs;
+	atomic_size_t bytes; /* of maps and notes */
 	struct objcache *cache;
 	struct offload *offload; /* the asker's, who outlives his use of it */
 	dev_t own_dev, shmem_dev;
@@ -66,5 +70,11 @@ struct usdt_scan {
  */
 int usdt_read_memory(struct usdt_scan *scan, size_t process, const uint64_t *addrs, size_t count,
 		     uint16_t *values, bool *known);
+
+/*
+ * An object has written its part of a text, from start on. Takes it back if that was too much.
+ * -ENOMEM.
+ */
+int usdt_settle_part(const struct usdt_scan *scan, struct text *text, size_t start);
 
 #endif

@@ -8,11 +8,15 @@
 #include "core/usdt_args.h"
 #include "core/usdt_scan.h"
 
-static int check_size(const struct text *text)
+int usdt_settle_part(const struct usdt_scan *scan, struct text *text, size_t start)
 {
 	if (text->failed)
 		return -ENOMEM;
-	return text->len > USDT_TEXT_MAX ? -EFBIG : 0;
+	if (text->len > USDT_TEXT_MAX) {
+		text->len = start;
+		objcache_left_out(scan->cache);
+	}
+	return 0;
 }
 
 /* The next file with notes from *index on, past which that is moved; NULL: none. */
@@ -115,14 +119,16 @@ int usdt_scan_notes(const struct usdt_scan *scan, struct text *text)
 
 	for (size_t i = 0; (file = next_file(scan, &i));) {
 		const struct notes *notes = &file->object->notes;
+		size_t start = text->len;
 
-		for (size_t j = 0; j < notes->site_count; j++) {
+		for (size_t j = 0; j < notes->site_count && text->len <= USDT_TEXT_MAX; j++)
 			put_site(text, file, &notes->sites[j]);
-			if (check_size(text) < 0)
-				return check_size(text);
-		}
+		int r = usdt_settle_part(scan, text, start);
+
+		if (r < 0)
+			return r;
 	}
-	return check_size(text);
+	return 0;
 }
 
 int usdt_scan_probes(const struct usdt_scan *scan, struct text *text)
@@ -131,8 +137,9 @@ int usdt_scan_probes(const struct usdt_scan *scan, struct text *text)
 
 	for (size_t i = 0; (file = next_file(scan, &i));) {
 		const struct notes *notes = &file->object->notes;
+		size_t start = text->len;
 
-		for (size_t j = 0; j < notes->probe_count; j++) {
+		for (size_t j = 0; j < notes->probe_count && text->len <= USDT_TEXT_MAX; j++) {
 			const struct note_probe *probe = &notes->probes[j];
 
 			if (!probe->valid)
@@ -141,11 +148,13 @@ int usdt_scan_probes(const struct usdt_scan *scan, struct text *text)
 			put_probe_name(text, notes_string(notes, probe->provider),
 				       notes_string(notes, probe->name));
 			text_putc(text, '\n');
-			if (check_size(text) < 0)
-				return check_size(text);
 		}
+		int r = usdt_settle_part(scan, text, start);
+
+		if (r < 0)
+			return r;
 	}
-	return check_size(text);
+	return 0;
 }
 
 int usdt_scan_objects(const struct usdt_scan *scan, struct text *text)
@@ -155,6 +164,7 @@ int usdt_scan_objects(const struct usdt_scan *scan, struct text *text)
 	for (size_t i = 0; (file = next_file(scan, &i));) {
 		const struct notes *notes = &file->object->notes;
 		const struct mapping *mapping = file->place.mapping;
+		size_t start = text->len;
 
 		text_printf(text, "%s kind=%s build_id=", file->path, kind_name(file->kind));
 		if (notes->build_id_len)
@@ -166,8 +176,12 @@ int usdt_scan_objects(const struct usdt_scan *scan, struct text *text)
 			major(file->state.dev), minor(file->state.dev), (uint64_t)file->state.ino);
 		text_escape(text, mapping->path, mapping->path_len);
 		text_putc(text, '\n');
+		int r = usdt_settle_part(scan, text, start);
+
+		if (r < 0)
+			return r;
 	}
-	return check_size(text);
+	return 0;
 }
 
 /* One that has a build id, and is none of those before it: they are mapped one after the other. */
@@ -188,6 +202,7 @@ int usdt_scan_build_ids(const struct usdt_scan *scan, struct text *text)
 	for (size_t i = 0; i < scan->file_count; i++) {
 		const struct notes *notes = notes_with_build_id(scan, i);
 		const struct mapping *mapping = scan->files[i].places[0].mapping;
+		size_t start = text->len;
 
 		if (!notes)
 			continue;
@@ -196,10 +211,12 @@ int usdt_scan_build_ids(const struct usdt_scan *scan, struct text *text)
 		text_putc(text, ' ');
 		text_escape(text, mapping->path, mapping->path_len);
 		text_putc(text, '\n');
-		if (check_size(text) < 0)
-			return check_size(text);
+		int r = usdt_settle_part(scan, text, start);
+
+		if (r < 0)
+			return r;
 	}
-	return check_size(text);
+	return 0;
 }
 
 bool usdt_scan_has_provider(const struct usdt_scan *scan, const char *provider)
@@ -230,7 +247,9 @@ static void put_site_args(struct text *text, const struct notes *notes,
 	size_t len = strlen(args), pos = 0;
 	struct usdt_arg arg;
 
-	for (int i = 1; usdt_args_next(notes->machine, args, len, &pos, &arg); i++) {
+	for (int i = 1;
+	     text->len <= USDT_TEXT_MAX && usdt_args_next(notes->machine, args, len, &pos, &arg);
+	     i++) {
 		text_printf(text, "arg%d ", i);
 		usdt_arg_describe(&arg, text);
 		text_putc(text, '\n');
@@ -243,58 +262,134 @@ static void put_site_args(struct text *text, const struct notes *notes,
  */
 #define SEMAPHORES_MAX 16
 
-static int put_semaphores(struct text *text, struct usdt_scan *scan, const struct usdt_file *file,
-			  const struct note_site *site)
+/* Words of one probe, and mappings that they are looked for in. */
+#define WORDS_MAX    (1u << 20)
+#define WRITABLE_MAX 1024
+
+/* The words that the semaphores of a probe's sites are, in the order of the sites. */
+struct words {
+	const struct mapping *writable[WRITABLE_MAX];
+	size_t writable_count;
+	uint64_t *addrs;
+	uint16_t *values;
+	bool *known;
+	size_t count, size;
+};
+
+static void words_deinit(struct words *words)
+{
+	free(words->addrs);
+	free(words->values);
+	free(words->known);
+}
+#define _cleanup_words_ CLEANUP(words_deinit)
+
+static void find_writable(const struct usdt_scan *scan, const struct usdt_file *file,
+			  struct words *words)
 {
 	const struct maps *maps = &scan->processes[file->place.process].maps;
-	uint64_t addrs[SEMAPHORES_MAX];
-	uint16_t values[SEMAPHORES_MAX];
-	bool known[SEMAPHORES_MAX];
-	size_t count = 0;
 
-	if (!site->has_semaphore_offset || !site->semaphore)
-		return 0;
-	for (size_t i = 0; i < maps->count && count < SEMAPHORES_MAX; i++) {
+	for (size_t i = 0; i < maps->count && words->writable_count < WRITABLE_MAX; i++) {
 		const struct mapping *mapping = &maps->mappings[i];
 
 		if (mapping->write && !mapping->shared &&
 		    mapping->dev == file->place.mapping->dev &&
-		    mapping->inode == file->place.mapping->inode &&
-		    mapping_address(mapping, site->semaphore_offset, &addrs[count]))
-			count++;
+		    mapping->inode == file->place.mapping->inode)
+			words->writable[words->writable_count++] = mapping;
 	}
-	if (count) {
-		int r = usdt_read_memory(scan, file->place.process, addrs, count, values, known);
+}
 
-		if (r < 0)
-			return r;
+static size_t find_words(const struct words *words, const struct note_site *site,
+			 uint64_t ret[static SEMAPHORES_MAX])
+{
+	size_t count = 0;
+
+	if (!site->has_semaphore_offset || !site->semaphore)
+		return 0;
+	for (size_t i = 0; i < words->writable_count && count < SEMAPHORES_MAX; i++)
+		if (mapping_address(words->writable[i], site->semaphore_offset, &ret[count]))
+			count++;
+	return count;
+}
+
+static int add_word(struct words *words, uint64_t addr)
+{
+	if (words->count == words->size) {
+		size_t size = words->size ? words->size * 2 : SEMAPHORES_MAX;
+		uint64_t *addrs = reallocarray(words->addrs, size, sizeof(*addrs));
+
+		if (!addrs)
+			return -ENOMEM;
+		words->addrs = addrs;
+		words->size = size;
 	}
-	for (size_t i = 0; i < count; i++)
-		if (known[i])
-			text_printf(text, "semaphore_value: %u\n", values[i]);
-	if (!count || !memchr(known, true, count))
-		text_puts(text, "semaphore_value: -\n");
+	words->addrs[words->count++] = addr;
 	return 0;
+}
+
+/* All words of a probe are read at once, for a reading has its price. */
+static int read_words(struct usdt_scan *scan, const struct usdt_file *file,
+		      const struct note_probe *probe, struct words *words)
+{
+	const struct notes *notes = &file->object->notes;
+	uint64_t addrs[SEMAPHORES_MAX];
+
+	find_writable(scan, file, words);
+	for (uint32_t i = 0; i < probe->count; i++) {
+		size_t count =
+			find_words(words, &notes->sites[notes->by_probe[probe->first + i]], addrs);
+
+		for (size_t j = 0; j < count && words->count < WORDS_MAX; j++) {
+			int r = add_word(words, addrs[j]);
+
+			if (r < 0)
+				return r;
+		}
+	}
+	words->values = calloc(MAX(words->count, (size_t)1), sizeof(*words->values));
+	words->known = calloc(MAX(words->count, (size_t)1), sizeof(*words->known));
+	if (!words->values || !words->known)
+		return -ENOMEM;
+	if (!words->count)
+		return 0;
+	return usdt_read_memory(scan, file->place.process, words->addrs, words->count,
+				words->values, words->known);
+}
+
+/* Those of a site, the next ones from *next on. */
+static void put_semaphores(struct text *text, const struct words *words,
+			   const struct note_site *site, size_t *next)
+{
+	uint64_t addrs[SEMAPHORES_MAX];
+	size_t count = find_words(words, site, addrs);
+	bool any = false;
+
+	for (size_t i = 0; i < count && *next < words->count; i++, (*next)++) {
+		if (!words->known[*next])
+			continue;
+		text_printf(text, "semaphore_value: %u\n", words->values[*next]);
+		any = true;
+	}
+	if (!any && site->has_semaphore_offset && site->semaphore)
+		text_puts(text, "semaphore_value: -\n");
 }
 
 static int put_probe(struct text *text, struct usdt_scan *scan, const struct usdt_file *file,
 		     const struct note_probe *probe)
 {
 	const struct notes *notes = &file->object->notes;
+	_cleanup_words_ struct words words = {};
+	size_t next = 0;
+	int r = read_words(scan, file, probe, &words);
 
-	for (uint32_t i = 0; i < probe->count; i++) {
+	for (uint32_t i = 0; i < probe->count && r == 0 && text->len <= USDT_TEXT_MAX; i++) {
 		const struct note_site *site = &notes->sites[notes->by_probe[probe->first + i]];
 
 		put_site(text, file, site);
 		put_site_args(text, notes, site);
-		int r = put_semaphores(text, scan, file, site);
-
-		if (r == 0)
-			r = check_size(text);
-		if (r < 0)
-			return r;
+		put_semaphores(text, &words, site, &next);
 	}
-	return 0;
+	return r;
 }
 
 int usdt_scan_probe(struct usdt_scan *scan, const char *provider, const char *name,
@@ -309,8 +404,11 @@ int usdt_scan_probe(struct usdt_scan *scan, const char *provider, const char *na
 		if (!probe)
 			continue;
 		found = true;
+		size_t start = text->len;
 		int r = put_probe(text, scan, file, probe);
 
+		if (r == 0)
+			r = usdt_settle_part(scan, text, start);
 		if (r < 0)
 			return r;
 	}
