@@ -304,6 +304,8 @@ int tracker_baseline(struct tracker *tracker)
 				   "resync added=%zu removed=%zu changed=%zu", found.added,
 				   found.removed, found.changed);
 		for (size_t i = 0; i < baseline.aside.count; i++)
+			kstate_found_row(&tracker->state, &baseline.aside.symbols[i]);
+		for (size_t i = 0; i < baseline.aside.count; i++)
 			found_unclaimed(tracker, &baseline.aside.symbols[i], baseline.seen);
 		for (int part = 0; part < KSTATE_PARTS; part++)
 			kstate_changed(&tracker->state, part, baseline.seen);

@@ -79,6 +79,9 @@ struct kstate {
 	/* This kernel gives each JITed function a __cfi_ symbol of 16 bytes ahead of it (FineIBT).
 	 */
 	bool has_cfi;
+	/* This kernel lists the first of several functions under a name of its own as well: see
+	 * prog->first_symbol. */
+	bool has_first;
 	/* CLOCK_REALTIME - CLOCK_MONOTONIC, ns; the owner keeps it fresh. */
 	uint64_t mono_to_unix;
 
@@ -122,6 +125,11 @@ int kstate_found_program(struct kstate *state, struct prog *prog, uint64_t seen,
  * loaded. Whether they still are is for kstate_found_program() and kstate_missed_unload() to say.
  */
 void kstate_restore_symbols(struct kstate *state);
+/*
+ * A row of kallsyms of a program's, once the programs themselves are known: whether this kernel
+ * lists first functions under names of their own can be told by it.
+ */
+void kstate_found_row(struct kstate *state, const struct symbol *row);
 /* A program is not loaded any more, and no record said when: it was seen last at `last`. */
 void kstate_missed_unload(struct kstate *state, uint32_t id, uint64_t last);
 

@@ -19,6 +19,11 @@ const struct symbol *kstate_dynamic_symbol(const struct kstate *state, uint64_t 
 void kstate_add_symbol(struct kstate *state, const struct symbol *symbol, uint64_t time);
 /* Takes a symbol out of the table and into history. symbol points into the table. */
 void kstate_retire_symbol(struct kstate *state, const struct symbol *symbol, uint64_t time);
+/*
+ * Gives the main function of a program the name that only kallsyms has: see prog->first_symbol.
+ * main is in the table; its strings are the caller's.
+ */
+void kstate_add_first(struct kstate *state, const struct symbol *main, const char *name);
 /* A registration, which may be older than what is known of its address. */
 void kstate_register_symbol(struct kstate *state, const struct symbol *symbol);
 

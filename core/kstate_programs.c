@@ -150,6 +150,22 @@ static void correct_symbol(struct kstate *state, const struct symbol *there,
 	kstate_add_symbol(state, &symbol, there->added);
 }
 
+/* The main function's second name, on kernels that list it. */
+static void settle_first(struct kstate *state, const struct prog *prog)
+{
+	if (!state->has_first || !prog->first_symbol || state->hidden)
+		return;
+	struct symbol symbol = function_symbol(prog, &prog->funcs[0]);
+	const struct symbol *there = kstate_dynamic_symbol(state, symbol.addr);
+
+	if (!there || there->prog_id != prog->id || strcmp(there->name, symbol.name) != 0 ||
+	    symtab_find(state->symbols, symbol.addr, prog->first_symbol))
+		return;
+	symbol.added = there->added;
+	symbol.observed = there->observed;
+	kstate_add_first(state, &symbol, prog->first_symbol);
+}
+
 /*
  * A program has been loaded: the symbols that its records registered get what the program says of
  * them, and those that the records could not name are registered now.
@@ -164,6 +180,10 @@ static void settle_loaded(struct kstate *state, const struct prog *prog,
 
 		if (!symbol.addr || !symbol.len)
 			continue;
+		/* Kernels that list the first function's own name have that in its record. */
+		if (i == 0 && pending && pending->symbol && prog->first_symbol &&
+		    strcmp(pending->symbol, prog->first_symbol) == 0)
+			state->has_first = true;
 		if (pending && pending->symbol && pending->len) {
 			/* If it is not that one any more, its removal has been applied. */
 			if (there && there->added == pending->time)
@@ -174,6 +194,7 @@ static void settle_loaded(struct kstate *state, const struct prog *prog,
 		kstate_log_symbol(state, symbol.added, "ksym-add", &symbol, &load->pid);
 		kstate_register_symbol(state, &symbol);
 	}
+	settle_first(state, prog);
 }
 
 /* A program was found loaded at or after `seen`. */
@@ -202,6 +223,7 @@ static void settle_found(struct kstate *state, const struct prog *prog, uint64_t
 			kstate_log_symbol(state, seen, "ksym-add", &symbol, &nobody);
 		kstate_add_symbol(state, &symbol, seen);
 	}
+	settle_first(state, prog);
 }
 
 /*
@@ -412,6 +434,25 @@ int kstate_found_program(struct kstate *state, struct prog *prog, uint64_t seen,
 	if (announce)
 		log_program(state, seen, "prog-load", prog, true);
 	return 1;
+}
+
+void kstate_found_row(struct kstate *state, const struct symbol *row)
+{
+	const struct symbol *there = kstate_dynamic_symbol(state, row->addr);
+	struct prog *prog = there ? progset_find(state->programs, there->prog_id) : NULL;
+	struct prog_list list;
+
+	if (state->has_first || !prog || !prog->first_symbol ||
+	    strcmp(prog->first_symbol, row->name) != 0)
+		return;
+	state->has_first = true;
+	if (progset_list(state->programs, &list) < 0) {
+		state->out_of_memory++;
+		return;
+	}
+	for (size_t i = 0; i < list.count; i++)
+		settle_first(state, list.progs[i]);
+	prog_list_deinit(&list);
 }
 
 void kstate_missed_unload(struct kstate *state, uint32_t id, uint64_t last)

@@ -59,10 +59,37 @@ static void symbols_changed(struct kstate *state, enum symbol_kind kind, uint64_
 const struct symbol *kstate_dynamic_symbol(const struct kstate *state, uint64_t addr)
 {
 	const struct symbol *symbol = symtab_find(state->symbols, addr, NULL);
+	struct symtab_hit hit;
 
 	if (symbol && (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE))
 		return NULL;
+	/* The name that only kallsyms has of a first function comes before the program's. */
+	if (state->has_first && symbol && symbol->kind == SYMBOL_BPF_AUX &&
+	    symtab_lookup(state->symbols, addr, &hit) == 0 && hit.aliases)
+		return symtab_alias(state->symbols, &hit, 0);
 	return symbol;
+}
+
+/* Is this the name that only kallsyms has of the first function at an address? */
+static bool is_first(const struct kstate *state, uint64_t addr, const char *name)
+{
+	const struct symbol *symbol =
+		state->has_first ? symtab_find(state->symbols, addr, name) : NULL;
+
+	return symbol && symbol->kind == SYMBOL_BPF_AUX;
+}
+
+void kstate_add_first(struct kstate *state, const struct symbol *main, const char *name)
+{
+	struct symbol first = *main;
+
+	first.name = name;
+	first.kind = SYMBOL_BPF_AUX;
+	/* The kernel adds the functions first, then the program. */
+	symtab_remove(state->symbols, main->addr, main->name, main->module);
+	if (symtab_add(state->symbols, &first) == -ENOMEM)
+		state->out_of_memory++;
+	kstate_add_symbol(state, main, main->added);
 }
 
 void kstate_add_symbol(struct kstate *state, const struct symbol *symbol, uint64_t time)
@@ -109,6 +136,13 @@ void kstate_retire_symbol(struct kstate *state, const struct symbol *symbol, uin
 		snprintf(cfi, sizeof(cfi), "__cfi_%s", name);
 		symtab_remove(state->symbols, gone.addr - CFI_LEN, cfi, gone.module);
 	}
+	const struct symbol *left =
+		state->has_first ? symtab_find(state->symbols, gone.addr, NULL) : NULL;
+
+	if (gone.kind == SYMBOL_BPF_PROG && left && left->kind == SYMBOL_BPF_AUX) {
+		snprintf(name, sizeof(name), "%s", left->name);
+		symtab_remove(state->symbols, gone.addr, name, gone.module);
+	}
 	symbols_changed(state, gone.kind, time);
 }
 
@@ -125,7 +159,8 @@ void kstate_register_symbol(struct kstate *state, const struct symbol *symbol)
 {
 	const struct symbol *there = kstate_dynamic_symbol(state, symbol->addr);
 
-	if (there && strcmp(there->name, symbol->name) == 0) {
+	if (there && (strcmp(there->name, symbol->name) == 0 ||
+		      is_first(state, symbol->addr, symbol->name))) {
 		if (there->observed) {
 			/* What was seen is this registration. */
 			struct symbol update = *there;
@@ -178,7 +213,8 @@ static void unregister_symbol(struct kstate *state, const struct symbol *symbol,
 
 	/* A name that some kernels get wrong is mended by the UNLOAD that follows. */
 	if (there && time >= there->added &&
-	    (!symbol->name[0] || strcmp(symbol->name, there->name) == 0)) {
+	    (!symbol->name[0] || strcmp(symbol->name, there->name) == 0 ||
+	     is_first(state, symbol->addr, symbol->name))) {
 		kstate_log_symbol(state, time, "ksym-del", there, NULL);
 		kstate_retire_symbol(state, there, time);
 		return;

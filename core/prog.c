@@ -35,6 +35,7 @@ void prog_unref(struct prog *prog)
 	blob_unref(prog->jited_line);
 	free(prog->name);
 	free(prog->maps);
+	free(prog->first_symbol);
 	free(prog->attach_target);
 	free(prog);
 }

@@ -79,6 +79,12 @@ struct prog {
 	struct blob *jited_line; /* uint64_t[], an address for each line_info */
 	struct prog_map *maps;
 	size_t map_count;
+	/*
+	 * What the first of several functions is called on its own account, as opposed to the whole
+	 * program. Kernels before 6.4 list it so as well (jit_subprogs() added all functions to
+	 * kallsyms, bpf_prog_load() then the program). NULL if there are no others.
+	 */
+	char *first_symbol;
 	char *attach_target; /* what it is attached to by BTF (a kernel function's or program's
 				name); NULL: nothing, or not known */
 };

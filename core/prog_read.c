@@ -310,7 +310,7 @@ static int keep_funcs(struct prog_reader *reader, struct prog *prog)
 		func->addr = addrs[i];
 		func->len = lens[i];
 		func->insn_off = i == 0 ? 0 : UINT32_MAX;
-		/* prog_tags[0] is of the main function alone; its symbol has the program's. */
+		/* prog_tags[0] is of the main function alone: see first_symbol. */
 		bool own = i == 0 || i >= reader->arrays[PROG_TAGS].count;
 
 		memcpy(func->tag, own ? prog->tag : tags[i], sizeof(func->tag));
@@ -426,6 +426,14 @@ static int name_funcs(struct prog_reader *reader, struct prog *prog)
 
 		func->symbol = symbol_name(func->tag, name);
 		if (!func->symbol)
+			return -ENOMEM;
+	}
+	if (prog->func_count > 1 && reader->arrays[PROG_TAGS].count) {
+		const uint8_t(*tags)[BPF_TAG_SIZE] = array_data(reader, PROG_TAGS);
+		const char *name = prog->funcs[0].name;
+
+		prog->first_symbol = symbol_name(tags[0], name ? name : "F");
+		if (!prog->first_symbol)
 			return -ENOMEM;
 	}
 	if (prog->func_count && prog->funcs[0].name)

@@ -34,7 +34,7 @@ struct prog_record {
 	uint8_t tag[BPF_TAG_SIZE];
 	uint8_t captured;
 	uint8_t jited_state, xlated_state, btf_state, lines_state;
-	uint32_t name, attach_target; /* strings */
+	uint32_t name, first_symbol, attach_target; /* strings */
 	uint32_t func_count, map_count, strings_len;
 };
 
@@ -115,6 +115,7 @@ struct prog_record *prog_keep(const struct prog *prog)
 	if (!funcs)
 		return NULL;
 	uint32_t name = put_string(&strings, prog->name);
+	uint32_t first_symbol = put_string(&strings, prog->first_symbol);
 	uint32_t attach_target = put_string(&strings, prog->attach_target);
 	for (size_t i = 0; i < prog->func_count; i++) {
 		const struct prog_func *func = &prog->funcs[i];
@@ -136,6 +137,7 @@ struct prog_record *prog_keep(const struct prog *prog)
 		return NULL;
 	fill(prog, record);
 	record->name = name;
+	record->first_symbol = first_symbol;
 	record->attach_target = attach_target;
 	record->strings_len = strings.len;
 	memcpy(funcs_of(record), funcs, prog->func_count * sizeof(*funcs));
@@ -259,6 +261,7 @@ static struct prog *restore(const struct prog_record *record, struct blob_pool *
 	prog->btf_state = record->btf_state;
 	prog->lines_state = record->lines_state;
 	prog->name = get_string(record, record->name, &ok);
+	prog->first_symbol = get_string(record, record->first_symbol, &ok);
 	prog->attach_target = get_string(record, record->attach_target, &ok);
 	ok = ok && restore_funcs(record, prog) && restore_maps(record, prog) &&
 	     restore_blobs(record, pool, prog);

@@ -309,6 +309,7 @@ static size_t bytes_beside_blobs(const struct slot *slot)
 	const size_t bucket = 2 * sizeof(void *);
 	size_t bytes = heap_bytes(sizeof(*slot)) + bucket + heap_bytes(sizeof(*prog)) +
 		       string_bytes(prog->name) + string_bytes(prog->attach_target) +
+		       string_bytes(prog->first_symbol) +
 		       heap_bytes((prog->func_count + 1) * sizeof(slot->members[0])) +
 		       slot->member_count * (heap_bytes(sizeof(struct tag)) + bucket) +
 		       heap_bytes(sizeof(*slot->name)) + string_bytes(slot->name->file_name) +

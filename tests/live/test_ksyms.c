@@ -84,6 +84,8 @@ static void test_unprivileged(void **state)
 static void test_every_program(void **state)
 {
 	struct ksymfs *fs = *state;
+	/* In a guest there may be no other. */
+	_cleanup_fd_ int one = load_with_subprogram("every_program", 3, VARIANT + 6);
 	size_t count;
 	_cleanup_free_ uint32_t *ids = all_prog_ids(&count);
 	size_t seen = 0;

@@ -403,13 +403,94 @@ static void test_any_order(void **state)
 	}
 }
 
+#define FIRST "bpf_prog_0f0f0f0f0f0f0f0f_F"
+#define WHOLE "bpf_prog_0001020304050607_x"
+
+static int two_functions(void *arg, uint32_t id, struct prog **ret)
+{
+	static const uint8_t tag[BPF_TAG_SIZE] = {0, 1, 2, 3, 4, 5, 6, 7};
+	struct prog_func *funcs = calloc(2, sizeof(*funcs));
+
+	assert_non_null(funcs);
+	funcs[0] = (struct prog_func){.addr = BASE, .len = 0x20, .symbol = strdup(WHOLE)};
+	funcs[1] = (struct prog_func){
+		.addr = BASE + 0x40, .len = 0x10, .symbol = strdup("bpf_prog_1111111111111111_F")};
+	memcpy(funcs[0].tag, tag, sizeof(tag));
+	assert_int_equal(prog_from_records(id, tag, funcs, 2, 0, ret), 0);
+	(*ret)->first_symbol = strdup(FIRST);
+	return 0;
+}
+
+/* What a kernel before 6.4 lists of a program of two functions, and one since. */
+#define ROWS_SINCE                                                                                 \
+	"ffffffffc0000000 0000000000000020 t " WHOLE "\t[bpf]\n"                                   \
+	"ffffffffc0000040 0000000000000010 t bpf_prog_1111111111111111_F\t[bpf]\n"
+#define ROWS_BEFORE "ffffffffc0000000 0000000000000020 t " FIRST "\t[bpf]\n" ROWS_SINCE
+
+static void load_two_functions(struct fixture *f, uint64_t time, const char *first)
+{
+	apply(f, ksymbol(time, BASE, 0x20, first, false));
+	apply(f, ksymbol(time + 1, BASE + 0x40, 0x10, "bpf_prog_1111111111111111_F", false));
+	apply(f, bpf_event(time + 2, 5, PERF_BPF_EVENT_PROG_LOAD));
+}
+
+/* The name in the first function's record tells what the kernel lists. */
+static void test_first_function(void **state)
+{
+	static const struct kstate_ops seeing = {two_functions, unknown_len, cannot_ask, no_comm};
+	struct fixture f;
+
+	start_with(&f, &seeing, NULL);
+	load_two_functions(&f, 100, WHOLE);
+	assert_ksyms(&f, ROWS_SINCE);
+	stop(&f);
+
+	start_with(&f, &seeing, NULL);
+	load_two_functions(&f, 100, FIRST);
+	assert_ksyms(&f, ROWS_BEFORE);
+	apply(&f, ksymbol(200, BASE, 0x20, FIRST, true));
+	apply(&f, ksymbol(201, BASE + 0x40, 0x10, "bpf_prog_1111111111111111_F", true));
+	assert_ksyms(&f, "");
+	assert_string_equal(name_at(&f, BASE, 199), WHOLE);
+	assert_string_equal(name_at(&f, BASE, 200), "");
+	stop(&f);
+}
+
+/* Programs that were there before: kallsyms tells, and their records may still come. */
+static void test_first_function_found(void **state)
+{
+	const struct symbol row = {.addr = BASE, .name = FIRST, .module = "bpf", .type = 't'};
+	const struct symbol other = {.addr = BASE, .name = WHOLE, .module = "bpf", .type = 't'};
+	struct prog *prog;
+	struct fixture f;
+
+	start_with(&f, &blind, NULL);
+	two_functions(NULL, 5, &prog);
+	assert_int_equal(kstate_found_program(&f.state, prog, 150, false), 1);
+	kstate_found_row(&f.state, &other);
+	assert_ksyms(&f, ROWS_SINCE);
+	kstate_found_row(&f.state, &row);
+	assert_ksyms(&f, ROWS_BEFORE);
+	load_two_functions(&f, 100, FIRST);
+	assert_ksyms(&f, ROWS_BEFORE);
+	assert_string_equal(name_at(&f, BASE, 100), FIRST);
+	apply(&f, bpf_event(200, 5, PERF_BPF_EVENT_PROG_UNLOAD));
+	assert_ksyms(&f, "");
+	stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_load_and_unload), cmocka_unit_test(test_unnamed),
-		cmocka_unit_test(test_late_removal),	cmocka_unit_test(test_replay_over_baseline),
-		cmocka_unit_test(test_found_and_gone),	cmocka_unit_test(test_expiry),
+		cmocka_unit_test(test_load_and_unload),
+		cmocka_unit_test(test_unnamed),
+		cmocka_unit_test(test_late_removal),
+		cmocka_unit_test(test_replay_over_baseline),
+		cmocka_unit_test(test_found_and_gone),
+		cmocka_unit_test(test_expiry),
 		cmocka_unit_test(test_any_order),
+		cmocka_unit_test(test_first_function),
+		cmocka_unit_test(test_first_function_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
