@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 
+import debian
 import guest
 from tap import Count, count_tap
 
@@ -214,14 +215,14 @@ def stage_vm(count):
         tests = guest.live_tests(directory, VM_TESTS)
         for test in tests:
             test['env']['KSYMFS_CHURN'] = VM_CHURN
-        root = guest.fetch_kernel(VM_KERNEL)
+        root = debian.fetch_kernel(VM_KERNEL)
         for record in guest.run(root, tests, VM_SECONDS):
             if record['name']:
                 ran.append(record['name'])
                 count_tap(count, f'{name}: {record["name"]}', record)
             elif record['error']:
                 count.fail(f'{name}: the guest ended {record["error"]}', record['console'])
-    except guest.Missing as missing:
+    except debian.Missing as missing:
         count.skip(name, str(missing))
         return
     for test in VM_TESTS:
@@ -251,4 +252,5 @@ def main():
     return count.summary()
 
 
-sys.exit(main())
+if __name__ == '__main__':
+    sys.exit(main())
