@@ -36,6 +36,18 @@ bool kernel_has_struct_ops_symbols(void)
 	return has;
 }
 
+const char *kernel_health(void)
+{
+	struct kernelname *kernelname;
+
+	if (kernelname_open(&kernelname) < 0) {
+		printf("# lacks: lengths of images\n");
+		return "degraded";
+	}
+	kernelname_close(kernelname);
+	return "ok";
+}
+
 struct kernelname *open_kernelname(void)
 {
 	struct kernelname *kernelname;

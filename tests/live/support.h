@@ -86,6 +86,9 @@ bool kernel_has_function(const char *name);
 /* What an object of tests/bpf/ calls. */
 bool kernel_has_calls_of(const char *object);
 bool kernel_has_struct_ops_symbols(void);
+/* What `status` says of health where nothing was taken away: ok, or degraded, where the kernel's
+ * %pS cannot be asked. */
+const char *kernel_health(void);
 /* The kernel's %pS; skips the running test where it cannot be asked. */
 struct kernelname *open_kernelname(void);
 

@@ -453,19 +453,21 @@ static void test_churn(void **state)
 {
 	static const char *const functions[] = {"vfs_rmdir", "vfs_mkdir", "vfs_unlink"};
 	struct ksymfs *fs = *state;
+	struct place places[ARRAY_SIZE(functions)];
 	int links[ARRAY_SIZE(functions)][2] = {};
 	const char *more = getenv("KSYMFS_CHURN");
 	int rounds = more ? atoi(more) : CHURN;
 
 	need_trampolines();
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
+		places[i] = fentry(functions[i]);
 	for (int round = 0; round < rounds; round++)
 		for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
-			struct place place = fentry(functions[i]);
 			int *link = &links[i][round % 2];
 
 			if (*link)
 				close(*link);
-			*link = must_attach(&place);
+			*link = must_attach(&places[i]);
 			struct image images[16];
 			size_t count = images_of(fs, functions[i], images, ARRAY_SIZE(images));
 
