@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -56,19 +57,38 @@ int pid_stat_parse(const char *line, size_t len, struct pid_stat *ret)
 			return -EBADMSG;
 		if (field == 22)
 			ret->start_ticks = value;
+		else if (field == 39)
+			ret->cpu = value;
 	}
 	ret->exit_status = value;
 	return 0;
 }
 
-int pid_stat_read(int proc_fd, struct pid_stat *ret)
+static int read_stat(int dir_fd, const char *path, struct pid_stat *ret)
 {
 	_cleanup_text_ struct text text = {};
-	int r = slurp_at(proc_fd, "stat", STAT_MAX, &text);
+	int r = slurp_at(dir_fd, path, STAT_MAX, &text);
 
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
 	return pid_stat_parse(text.data ? text.data : "", text.len, ret);
+}
+
+int pid_stat_read(int proc_fd, struct pid_stat *ret)
+{
+	return read_stat(proc_fd, "stat", ret);
+}
+
+int pid_cpu(int proc_fd, pid_t tid, unsigned int *ret)
+{
+	struct pid_stat stat;
+	char path[32];
+
+	snprintf(path, sizeof(path), "%d/stat", tid);
+	int r = read_stat(proc_fd, path, &stat);
+	if (r == 0)
+		*ret = stat.cpu;
+	return r;
 }
 
 uint64_t pid_ticks_to_ns(uint64_t ticks)

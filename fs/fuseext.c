@@ -137,6 +137,15 @@ uint64_t fuseext_unique_of(const void *request, size_t len)
 	return header.unique;
 }
 
+pid_t fuseext_caller(const void *request, size_t len)
+{
+	struct in_header header = {};
+
+	if (len >= sizeof(header))
+		memcpy(&header, request, sizeof(header));
+	return header.pid;
+}
+
 uint64_t fuseext_answered(const struct iovec *iov, int count)
 {
 	struct out_header header = {};

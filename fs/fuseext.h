@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 struct fuseext {
@@ -46,6 +47,8 @@ int fuseext_resend(int dev_fd);
 int fuseext_reply_error(int dev_fd, uint64_t unique, int error);
 /* What a request asks for, and whether it waits for an answer; the number that an answer is to. */
 uint32_t fuseext_opcode(const void *request, size_t len, bool *ret_waits);
+/* Whose request it is: a thread as our /proc has it, 0 for the kernel's own. */
+pid_t fuseext_caller(const void *request, size_t len);
 uint64_t fuseext_unique_of(const void *request, size_t len);
 uint64_t fuseext_answered(const struct iovec *iov, int count);
 /* Wakes who polls, also what another process was asked for. */

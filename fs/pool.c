@@ -3,6 +3,7 @@
 #include "fs/pool.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <time.h>
 
 #define IDLE_SECONDS 5
@@ -15,6 +16,9 @@ struct pool {
 	size_t queued, max_queue;
 	unsigned int workers, idle, max_workers;
 	bool stopped;
+	/* Where workers may run, whatever the thread that starts them is bound to. */
+	cpu_set_t cpus;
+	bool has_cpus;
 };
 
 int pool_create(unsigned int max_workers, size_t max_queue, struct pool **ret)
@@ -33,6 +37,7 @@ int pool_create(unsigned int max_workers, size_t max_queue, struct pool **ret)
 	pool->last = &pool->first;
 	pool->max_workers = max_workers;
 	pool->max_queue = max_queue;
+	pool->has_cpus = sched_getaffinity(0, sizeof(pool->cpus), &pool->cpus) == 0;
 	*ret = pool;
 	return 0;
 }
@@ -107,6 +112,8 @@ static int start_worker(struct pool *pool)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pool->has_cpus)
+		pthread_attr_setaffinity_np(&attr, sizeof(pool->cpus), &pool->cpus);
 	int r = pthread_create(&thread, &attr, work, pool);
 	pthread_attr_destroy(&attr);
 	if (r == 0)

@@ -20,6 +20,7 @@
 #include "fs/inflight.h"
 #include "fs/node.h"
 #include "fs/pool.h"
+#include "fs/receiver.h"
 #include "fs/session.h"
 #include "fs/views.h"
 
@@ -53,7 +54,7 @@ struct session {
 	atomic_bool ready;
 	atomic_bool stopping;
 	bool replaying; /* the reply is the one that another process has given */
-	pthread_t receivers[RECEIVERS];
+	struct receiver receivers[RECEIVERS];
 	size_t receiver_count;
 };
 

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <poll.h>
@@ -25,11 +24,6 @@
 #define MAX_QUEUE    256
 /* For snapshots that nobody has open: one of the largest file, and the small ones. */
 #define CACHE_BYTES (8 << 20)
-/*
- * An open follows its lookup at once, and a read its open: to look for them a moment longer costs
- * less than to be woken for each. Whoever else wants the CPU gets it.
- */
-#define LINGER_NS 50000
 /* How long to wait for workers when the session ends. */
 #define STOP_MS 300
 
@@ -228,61 +222,6 @@ void session_wait(struct session *session)
 		poll(&pollfd, 1, -1);
 }
 
-static int make_epoll(const struct session *session)
-{
-	/* A request wakes one thread; the end, all. */
-	struct epoll_event request = {.events = EPOLLIN | EPOLLEXCLUSIVE};
-	struct epoll_event end = {.events = EPOLLIN};
-	_cleanup_fd_ int epoll = epoll_create1(EPOLL_CLOEXEC);
-
-	if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, session->fd, &request) < 0 ||
-	    epoll_ctl(epoll, EPOLL_CTL_ADD, session->exit_fd, &end) < 0)
-		return -errno;
-	return take_fd(&epoll);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
-
-static void receive_all(struct session *session, int epoll, struct fuse_buf *buf)
-{
-	struct epoll_event event;
-	uint64_t until = 0;
-
-	while (!atomic_load(&session->stopping)) {
-		int n = fuse_session_receive_buf(session->fuse, buf);
-
-		if (n > 0) {
-			fuse_session_process_buf(session->fuse, buf);
-			until = now_ns() + LINGER_NS;
-		} else if (n == -EAGAIN && now_ns() < until) {
-			sched_yield();
-		} else if (n == -EAGAIN) {
-			epoll_wait(epoll, &event, 1, -1);
-		} else if (n != -EINTR) {
-			return; /* unmounted */
-		}
-	}
-}
-
-static void *receive(void *arg)
-{
-	struct session *session = arg;
-	struct fuse_buf buf = {};
-	_cleanup_fd_ int epoll = make_epoll(session);
-
-	if (epoll >= 0)
-		receive_all(session, epoll, &buf);
-	free(buf.mem);
-	session_stop(session);
-	return NULL;
-}
-
 static int create_pools(struct session *session)
 {
 	int r;
@@ -314,11 +253,11 @@ static void ask_view_kinds(struct session *session)
 static int start_receivers(struct session *session)
 {
 	for (; session->receiver_count < RECEIVERS; session->receiver_count++) {
-		int r = pthread_create(&session->receivers[session->receiver_count], NULL, receive,
-				       session);
+		size_t i = session->receiver_count;
+		int r = receiver_start(session, i == 0, &session->receivers[i]);
 
-		if (r)
-			return -r;
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -402,7 +341,10 @@ static struct pool *nth_pool(const struct session *session, size_t i)
 
 static uint64_t now_ms(void)
 {
-	return now_ns() / 1000000;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * UINT64_C(1000) + now.tv_nsec / 1000000;
 }
 
 bool session_end(struct session *session)
@@ -412,7 +354,7 @@ bool session_end(struct session *session)
 
 	session_stop(session);
 	while (session->receiver_count)
-		pthread_join(session->receivers[--session->receiver_count], NULL);
+		receiver_join(&session->receivers[--session->receiver_count]);
 	/* Stop them all at once, then wait for each. */
 	for (size_t i = 0; i <= session->view_count; i++) {
 		if (nth_pool(session, i))

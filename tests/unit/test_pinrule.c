@@ -103,6 +103,7 @@ static void test_stat(void **state)
 		assert_int_equal(stat.start_ticks, 123456);
 		assert_int_equal(stat.state, 'S');
 		assert_int_equal(stat.exit_status, 256);
+		assert_int_equal(stat.cpu, 1);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		assert_int_equal(pid_stat_parse(bad[i], strlen(bad[i]), &stat), -EBADMSG);

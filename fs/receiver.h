@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The threads that receive requests, and serve what takes a moment.
+ *
+ * To be woken on another CPU and to wake the caller from there is most of what a small request
+ * costs: several times the work itself in a virtual machine, where a CPU that has nothing to do is
+ * given up. The scheduler wakes a thread on an idle CPU rather than behind its waker, so a receiver
+ * that follows makes itself stay on its caller's CPU, until nobody has asked for a while.
+ *
+ * One receiver follows, and it is the first one that the kernel wakes. Another does not, so that a
+ * CPU which is kept from the first one by work of a higher priority does not hold up the tree.
+ */
+#ifndef FS_RECEIVER_H
+#define FS_RECEIVER_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct session;
+
+struct receiver {
+	struct session *session;
+	pthread_t thread;
+	int epoll;
+
+	bool follows;
+	cpu_set_t home; /* where it may run */
+	bool away;	/* bound to one CPU of these */
+	pid_t last_caller, followed;
+	uint64_t looked_ns; /* CLOCK_MONOTONIC */
+};
+
+/* Starts a thread. The kernel wakes those that do nothing in the order of their start. -errno. */
+int receiver_start(struct session *session, bool follows, struct receiver *ret);
+/* Waits for its end, which session_stop() brings. */
+void receiver_join(struct receiver *receiver);
+
+#endif
