@@ -8,6 +8,7 @@
 #include <linux/openat2.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,6 +18,16 @@
 #include "core/mountinfo.h"
 
 #define PROC_PATH_MAX 64
+
+/* linux/nsfs.h of 6.12: an fd of the next namespace, or of the one before, of those we may enter.
+ */
+struct mnt_ns_info_v0 {
+	uint32_t size;
+	uint32_t nr_mounts;
+	uint64_t mnt_ns_id;
+};
+#define NS_MNT_NEXT _IOR(0xb7, 11, struct mnt_ns_info_v0)
+#define NS_MNT_PREV _IOR(0xb7, 12, struct mnt_ns_info_v0)
 
 /* What has been looked at: a hash of namespace and root each, of which there are few. */
 struct seen {
@@ -204,7 +215,18 @@ static int take_path(void *arg, const struct mountinfo *mountinfo)
 	return more[paths->count++] ? 0 : -ENOMEM;
 }
 
-/* In the namespace of the process, unmounts all there is: later mounts lie over earlier ones. */
+/* In a namespace, unmounts all there is, from its own root: later mounts lie over earlier ones. */
+static void unmount_all(int proc_fd, int ns_fd, dev_t dev)
+{
+	_cleanup_paths_ struct paths all = {.dev = dev};
+
+	if (setns(ns_fd, CLONE_NEWNS) < 0)
+		return;
+	mountinfo_each_at(proc_fd, "thread-self/mountinfo", take_path, &all);
+	for (size_t i = all.count; i-- > 0;)
+		unmount_path(proc_fd, dev, all.paths[i]);
+}
+
 static int unmount_in_namespace(void *arg, int proc_fd, pid_t pid)
 {
 	const dev_t *dev = arg;
@@ -217,14 +239,40 @@ static int unmount_in_namespace(void *arg, int proc_fd, pid_t pid)
 		return 0;
 	snprintf(path, sizeof(path), "%d/ns/mnt", pid);
 	_cleanup_fd_ int ns_fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-	if (ns_fd < 0 || setns(ns_fd, CLONE_NEWNS) < 0)
-		return 0;
 	/* Now from the namespace's own root, which may be above the process's. */
-	_cleanup_paths_ struct paths all = {.dev = *dev};
-	mountinfo_each_at(proc_fd, "thread-self/mountinfo", take_path, &all);
-	for (size_t i = all.count; i-- > 0;)
-		unmount_path(proc_fd, *dev, all.paths[i]);
+	if (ns_fd >= 0)
+		unmount_all(proc_fd, ns_fd, *dev);
 	return 0;
+}
+
+/*
+ * In each namespace that the kernel names before or after our own. -errno where it does not: before
+ * 6.12.
+ */
+static int unmount_beside(int proc_fd, int own_fd, unsigned long direction, dev_t dev)
+{
+	struct mnt_ns_info_v0 info = {.size = sizeof(info)};
+	_cleanup_fd_ int fd = fcntl(own_fd, F_DUPFD_CLOEXEC, 0);
+	int next;
+
+	while ((next = ioctl(fd, direction, &info)) >= 0) {
+		close(fd);
+		fd = next;
+		unmount_all(proc_fd, fd, dev);
+	}
+	return errno == ENOENT ? 0 : -errno;
+}
+
+/* Those too that no process is in any more, which somebody's fd or bind mount keeps. */
+static int unmount_by_kernel(int proc_fd, dev_t dev)
+{
+	_cleanup_fd_ int own_fd = openat(proc_fd, "thread-self/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+	if (own_fd < 0)
+		return -errno;
+	int r = unmount_beside(proc_fd, own_fd, NS_MNT_NEXT, dev);
+
+	return r < 0 ? r : unmount_beside(proc_fd, own_fd, NS_MNT_PREV, dev);
 }
 
 static void *unmount_thread(void *arg)
@@ -232,7 +280,8 @@ static void *unmount_thread(void *arg)
 	_cleanup_fd_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	/* setns(2) refuses who shares root and working directory with others. */
-	if (proc_fd >= 0 && unshare(CLONE_FS) == 0)
+	if (proc_fd >= 0 && unshare(CLONE_FS) == 0 &&
+	    unmount_by_kernel(proc_fd, *(const dev_t *)arg) < 0)
 		each_namespace(proc_fd, unmount_in_namespace, arg);
 	return NULL;
 }

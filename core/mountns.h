@@ -5,9 +5,10 @@
  *
  * Nobody keeps a list, and no namespace is held open, which would keep a container's mounts past
  * its end: who wants to know looks at the processes that there are, in our /proc, and at the mount
- * table of each namespace once. What has ended has nothing left to be found. A copy that was
- * attached, and was not mounted in any other way, is marked in the kernel itself by a flag that
- * means nothing where noatime is set.
+ * table of each namespace once. What has ended has nothing left to be found; a namespace that is
+ * kept without a process is found by who unmounts, where the kernel names them all (6.12). A copy
+ * that was attached, and was not mounted in any other way, is marked in the kernel itself by a flag
+ * that means nothing where noatime is set.
  *
  * No file system is asked anything, so dead ones and those of others do not matter. No lock.
  */

@@ -5,6 +5,7 @@
 Stages, in order; name some to run only those:
   format   clang-format has nothing to say
   release  release build without a warning; unit tests, live tests, the fuzzers' corpora
+  scarce   SCARCE_LIVE again, each instance with 256 files and 128 MiB in a cgroup
   asan     under ASan, LSan and UBSan: all unit tests, the corpora, and SANITIZED_LIVE
   tsan     under TSan, the tests in which threads meet: TSAN_TESTS
   fuzz     each fuzz target for some seconds, from its corpus
@@ -32,6 +33,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FUZZ_SECONDS = 6
 # Live tests that walk the whole tree through a sanitized daemon.
 SANITIZED_LIVE = ('access', 'addr', 'bpf_tree', 'mount', 'nodes', 'pidns')
+# What holds most: pins, a whole parse, what is retained, what is carried over.
+SCARCE_LIVE = ('crashpins', 'retention', 'sources', 'bpf_tree')
 # Where requests, ring readers and workers meet; the others would say no more of it, slowly.
 TSAN_TESTS = ('addr', 'mount', 'node', 'nodes', 'pool')
 # What the build machine's kernel may refuse: trampolines, modules.
@@ -82,7 +85,7 @@ def build(count, name, options, compiler=None, targets=()):
     return directory
 
 
-def meson_test(count, stage, directory, tests=(), multiplier=1):
+def meson_test(count, stage, directory, tests=(), multiplier=1, env=None):
     status, output = call(['meson', 'introspect', '--tests', directory], 60)
     if status != 0:
         count.fail(f'{stage}: meson introspect', output)
@@ -93,7 +96,7 @@ def meson_test(count, stage, directory, tests=(), multiplier=1):
         os.unlink(log)
     command = ['meson', 'test', '-C', directory, '--no-rebuild', '--num-processes', '2',
                '--timeout-multiplier', str(multiplier), *tests]
-    status, output = call(command, 1800, SANITIZER_ENV)
+    status, output = call(command, 1800, {**SANITIZER_ENV, **(env or {})})
     ran = set()
     if os.path.exists(log):
         with open(log, encoding='utf-8', errors='replace') as file:
@@ -137,6 +140,12 @@ def stage_release(count):
     if directory:
         check_wired(count, directory)
         meson_test(count, 'release', directory)
+
+
+def stage_scarce(count):
+    directory = build(count, 'test', ['--buildtype=release'])
+    if directory:
+        meson_test(count, 'scarce', directory, tests=SCARCE_LIVE, env={'KSYMFS_LIMITS': '1'})
 
 
 def has_suite(test, suite):
@@ -230,8 +239,8 @@ def stage_vm(count):
             count.fail(f'{name}: {test} did not run')
 
 
-STAGES = {'format': stage_format, 'release': stage_release, 'asan': stage_asan,
-          'tsan': stage_tsan, 'fuzz': stage_fuzz, 'bench': stage_bench,
+STAGES = {'format': stage_format, 'release': stage_release, 'scarce': stage_scarce,
+          'asan': stage_asan, 'tsan': stage_tsan, 'fuzz': stage_fuzz, 'bench': stage_bench,
           'vm': stage_vm}
 
 

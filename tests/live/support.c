@@ -3,6 +3,7 @@
  * Instances of ksymfs, the runner around a group of tests, and reading files whole. Programs are in
  * programs.c, the kernel's side of comparisons in oracle.c.
  */
+#include "tests/live/scarcity.h"
 #include "tests/live/support.h"
 
 #include <bpf/libbpf.h>
@@ -202,11 +203,20 @@ static void show_log(const struct ksymfs *fs)
 		fprintf(stderr, "# ksymfs[%d]: %s", fs->pid, line);
 }
 
-static void forget(struct ksymfs *fs)
+static const char *cgroup_name(const struct ksymfs *fs)
 {
+	return fs->dir + strlen("/tmp/");
+}
+
+/* Returns whether it had what it needs to live on. */
+static bool forget(struct ksymfs *fs)
+{
+	bool starved = scarcity_leave(cgroup_name(fs));
+
 	unlink(fs->log);
 	rmdir(fs->dir);
 	free(fs);
+	return !starved;
 }
 
 struct exit_wait {
@@ -257,6 +267,7 @@ static void exec_daemon(const struct ksymfs *fs, const char *const *options)
 		argv[argc++] = word;
 	argv[argc] = fs->dir;
 
+	scarcity_enter(cgroup_name(fs));
 	/* A test that is killed leaves no mount behind. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	dup2(log, STDOUT_FILENO);
@@ -330,7 +341,8 @@ void ksymfs_stop(struct ksymfs *fs)
 		show_log(fs);
 	if (left_mount)
 		umount2(fs->dir, MNT_DETACH);
-	forget(fs);
+	if (!forget(fs))
+		fail_msg("ksymfs needs more memory than it may have");
 	if (!good)
 		fail_msg("ksymfs left with wait status %#x%s", wait.status,
 			 left_mount ? " and left its mount" : "");

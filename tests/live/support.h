@@ -30,7 +30,7 @@
  *
  * Environment, set by tests/live/meson.build: KSYMFS, the binary; KSYMFS_BPF, the directory of
  * *.bpf.o; by hand: KSYMFS_OPTIONS, options for every instance (blank-separated), such as -d;
- * KSYMFS_TEST, a pattern of test names to run only those.
+ * KSYMFS_TEST, a pattern of test names to run only those; KSYMFS_LIMITS, see scarcity.h.
  */
 #ifndef TESTS_LIVE_SUPPORT_H
 #define TESTS_LIVE_SUPPORT_H

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -405,6 +406,60 @@ static void unmounting_takes_the_copies_away(void **state)
 	check_end(true);
 }
 
+/* Mounts of a file system in a namespace that no process is in. */
+static size_t count_mounts_in(int ns, dev_t dev)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct mountinfo_list list = {};
+		size_t count = 0;
+
+		if (setns(ns, CLONE_NEWNS) < 0 || mountinfo_read(&list) < 0)
+			_exit(99);
+		for (size_t i = 0; i < list.count; i++)
+			count += list.mounts[i].dev == dev;
+		_exit(count);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Who asks for the next of its own namespace is told, or that there is none. */
+static bool kernel_names_namespaces(void)
+{
+	uint64_t info[2] = {sizeof(info)};
+	_cleanup_fd_ int ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	_cleanup_fd_ int next = ioctl(ns, _IOR(0xb7, 11, info), info);
+
+	return next >= 0 || errno == ENOENT;
+}
+
+/* An fd keeps the namespace of a container that has ended, and the copy in it. */
+static void the_end_reaches_namespaces_without_a_process(void **state)
+{
+	struct ksymfs *fs = ksymfs_start(NULL);
+	struct container *container = container_start(CONTAINER_USER);
+	struct stat st;
+	char path[64];
+
+	assert_return_code(stat(fs->dir, &st), errno);
+	must("attach --from=%s %d /mnt", fs->dir, container->pid);
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", container->pid);
+	_cleanup_fd_ int ns = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(ns >= 0);
+	container_stop(container);
+	/* The one that it was made with, and the one that was attached. */
+	assert_int_equal(count_mounts_in(ns, st.st_dev), 2);
+	ksymfs_stop(fs);
+	if (!kernel_names_namespaces())
+		skip_because("this kernel does not name mount namespaces (6.12)");
+	assert_int_equal(count_mounts_in(ns, st.st_dev), 0);
+}
+
 /* What has been killed leaves dead mounts; they can be detached all the same. */
 static void a_dead_copy_can_be_detached(void **state)
 {
@@ -538,6 +593,7 @@ int main(void)
 		cmocka_unit_test(bind_mounts_stay_fresh),
 		cmocka_unit_test(a_file_that_is_bind_mounted_shows_each_change),
 		cmocka_unit_test(the_daemons_end_takes_the_copies_away),
+		cmocka_unit_test(the_end_reaches_namespaces_without_a_process),
 		cmocka_unit_test(unmounting_takes_the_copies_away),
 		cmocka_unit_test(a_dead_copy_can_be_detached),
 		cmocka_unit_test(a_slave_volume_gets_what_is_mounted_later),
