@@ -157,7 +157,7 @@ void usdt_arg_describe(const struct usdt_arg *arg, struct text *text)
 			text_puts(text, " byte=1");
 		break;
 	default:
-		text_puts(text, " memory");
+		text_puts(text, arg->kind == USDT_ARG_ADDRESS ? " address" : " memory");
 		describe_memory(arg, text);
 	}
 }

@@ -22,6 +22,7 @@ enum usdt_arg_kind {
 	USDT_ARG_CONSTANT,
 	USDT_ARG_REGISTER,
 	USDT_ARG_MEMORY,
+	USDT_ARG_ADDRESS, /* displacement+symbol itself: a constant that only a linker knows */
 };
 
 struct usdt_reg {

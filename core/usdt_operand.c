@@ -2,7 +2,7 @@
 /*
  * The operands that compilers put into notes, by machine:
  *
- *	x86	$42  %rdi  8(%rsp)  (%rsi,%rdx,4)  40+sym(%rip)  %fs:sym@tpoff
+ *	x86	$42  $sym+4  %rdi  8(%rsp)  (%rsi,%rdx,4)  40+sym(%rip)  %fs:sym@tpoff
  *	arm64	42   x1    [x21, 16]  [x21, #:lo12:sym]  [x1, w2, sxtw 3]
  *	arm	#42  r1    [sp, #8]   sym+4
  *	s390x	42   %r2   162(%r15)  8(%r1,%r2)
@@ -147,6 +147,13 @@ static bool take_displacement(struct span *span, struct usdt_arg *ret)
 	}
 }
 
+/* The rest, all of it, as the address of a symbol: an immediate of code at a fixed place. */
+static bool parse_address(struct span span, struct usdt_arg *ret)
+{
+	ret->kind = USDT_ARG_ADDRESS;
+	return take_displacement(&span, ret) && at_end(&span) && ret->symbol;
+}
+
 /* A register that is the whole rest. */
 static bool parse_register(uint16_t machine, struct span span, struct usdt_arg *ret)
 {
@@ -189,7 +196,7 @@ static bool x86_address(uint16_t machine, struct span span, struct usdt_arg *ret
 static bool x86_operand(uint16_t machine, struct span span, struct usdt_arg *ret)
 {
 	if (take(&span, '$'))
-		return parse_constant(span, ret);
+		return parse_constant(span, ret) || parse_address(span, ret);
 	if (take(&span, '%')) {
 		if (parse_register(machine, span, ret))
 			return true;

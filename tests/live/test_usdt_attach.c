@@ -7,10 +7,13 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "elfmaker.h"
 #include "tests/live/child.h"
@@ -107,6 +110,92 @@ static void test_perf_memfd(void **state)
 {
 	check_perf(*state, child_dlopen_memfd, "kstest_lld.so");
 	check_perf(*state, child_dlopen_memfd_kept, "kstest_bfd.so");
+}
+
+/* A program of others, found as it runs: collects garbage for each line, and then says so. */
+#define PYTHON "/usr/bin/python3.11"
+
+struct python {
+	pid_t pid;
+	int in, out;
+};
+
+static struct python python_start(void)
+{
+	static const char script[] = "import gc, sys\n"
+				     "for line in sys.stdin:\n"
+				     "  gc.collect()\n"
+				     "  print(flush=True)\n";
+	int in[2], out[2];
+
+	assert_return_code(pipe2(in, O_CLOEXEC), errno);
+	assert_return_code(pipe2(out, O_CLOEXEC), errno);
+	pid_t pid = fork();
+
+	assert_return_code(pid, errno);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(in[0], STDIN_FILENO);
+		dup2(out[1], STDOUT_FILENO);
+		execl(PYTHON, PYTHON, "-c", script, (char *)NULL);
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	return (struct python){pid, in[1], out[0]};
+}
+
+static void python_collect(const struct python *python)
+{
+	char c;
+
+	assert_int_equal(write(python->in, "\n", 1), 1);
+	assert_int_equal(read(python->out, &c, 1), 1);
+}
+
+static void python_stop(struct python *python)
+{
+	close(python->in);
+	close(python->out);
+	kill(python->pid, SIGKILL);
+	waitpid(python->pid, NULL, 0);
+}
+
+static void assert_gc_semaphore(const struct ksymfs *fs, pid_t pid, const char *value)
+{
+	_cleanup_free_ char *probe =
+		ksymfs_read(fs, NULL, "usdt/%d/providers/python/gc__start", pid);
+
+	if (count_lines_with_prefix(probe, value) != 1)
+		fail_msg("%s expected in\n%s", value, probe);
+}
+
+static void test_perf_python(void **state)
+{
+	struct ksymfs *fs = *state;
+
+	if (access(PYTHON, X_OK) < 0)
+		skip_because("no " PYTHON);
+	CLEANUP(python_stop) struct python python = python_start();
+
+	python_collect(&python);
+	_cleanup_free_ char *notes = usdt_read(fs, python.pid, "notes");
+	struct usdt_rows rows = usdt_rows_of(notes, PYTHON);
+	const struct usdt_row *start = usdt_row(&rows, "python:gc__start", 0);
+
+	assert_non_null(start);
+	assert_null(start->invalid);
+	assert_gc_semaphore(fs, python.pid, "semaphore_value: 0\n");
+	int fd = attach_perf(start, python.pid);
+
+	assert_return_code(fd, errno);
+	assert_gc_semaphore(fs, python.pid, "semaphore_value: 1\n");
+	for (int i = 0; i < 3; i++)
+		python_collect(&python);
+	assert_int_equal(read_count(fd), 3);
+	close(fd);
+	assert_gc_semaphore(fs, python.pid, "semaphore_value: 0\n");
+	usdt_rows_deinit(&rows);
 }
 
 /* ---- tracefs ---- */
@@ -339,7 +428,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_perf_file),	cmocka_unit_test(test_perf_memfd),
 		cmocka_unit_test(test_tracefs_accepts), cmocka_unit_test(test_tracefs_arguments),
-		cmocka_unit_test(test_tracefs_fires),
+		cmocka_unit_test(test_tracefs_fires),	cmocka_unit_test(test_perf_python),
 	};
 
 	return live_run(tests);
