@@ -4,6 +4,7 @@
  * What a call has counted or opened is given back when its answer is not taken.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 #include "fs/request.h"
@@ -14,6 +15,47 @@ struct foreign_listing {
 	size_t len;
 	bool plus;
 };
+
+struct page_drop {
+	struct job job; /* first */
+	struct session *session;
+	size_t count;
+	uint64_t nodes[];
+};
+
+static void drop_pages(struct job *job)
+{
+	struct page_drop *drop = (struct page_drop *)job;
+
+	/* Of those that it has forgotten meanwhile the kernel has no pages either. */
+	for (size_t i = 0; i < drop->count; i++)
+		fuse_lowlevel_notify_inval_inode(drop->session->fuse, drop->nodes[i], 0, 0);
+	free(drop);
+}
+
+static void forget_page_drop(struct job *job)
+{
+	free(job);
+}
+
+int session_drop_pages(struct session *session, const uint64_t *nodes, size_t count)
+{
+	struct page_drop *drop = malloc(sizeof(*drop) + count * sizeof(*nodes));
+
+	if (!drop)
+		return -ENOMEM;
+	*drop = (struct page_drop){
+		.job = {.run = drop_pages, .drop = forget_page_drop},
+		.session = session,
+		.count = count,
+	};
+	memcpy(drop->nodes, nodes, count * sizeof(*nodes));
+	int r = pool_submit(session->notifier, &drop->job, true);
+
+	if (r < 0)
+		free(drop);
+	return r;
+}
 
 void foreign_lookup(struct request *request)
 {
@@ -84,7 +126,8 @@ void foreign_open(struct request *request)
 void foreign_read(struct request *request)
 {
 	struct session *session = request->session;
-	_cleanup_free_ char *data = malloc(MAX(request->size, (size_t)1));
+	_cleanup_readbuf_ struct readbuf *buf = readbuf_get(session->readbufs, request->size);
+	void *data = buf ? readbuf_data(buf) : NULL;
 	ssize_t n = -ENOMEM;
 
 	if (data)

@@ -10,6 +10,10 @@
 
 #include "fs/pinroot_internal.h"
 
+/* Such a file is read by cat and cp, who ask, in such blocks: one answer each. */
+#define BIG_FILE  (16 << 20)
+#define BIG_BLOCK (512 << 10)
+
 /*
  * One number space for many file systems: the same numbers on two of them would make tar and cp
  * take two files for hard links of one.
@@ -28,6 +32,12 @@ static struct timespec time_of(const struct statx_timestamp *time)
 	return (struct timespec){time->tv_sec, time->tv_nsec};
 }
 
+/* Big files are best read in pieces that cost more than it takes to ask for them. */
+static blksize_t block_size(const struct statx *stx)
+{
+	return S_ISREG(stx->stx_mode) && stx->stx_size >= BIG_FILE ? BIG_BLOCK : 0;
+}
+
 void pinattr_fill(const struct statx *stx, struct stat *ret)
 {
 	*ret = (struct stat){
@@ -39,7 +49,7 @@ void pinattr_fill(const struct statx *stx, struct stat *ret)
 		.st_gid = stx->stx_gid,
 		.st_rdev = makedev(stx->stx_rdev_major, stx->stx_rdev_minor),
 		.st_size = stx->stx_size,
-		.st_blksize = stx->stx_blksize,
+		.st_blksize = MAX((blksize_t)stx->stx_blksize, block_size(stx)),
 		.st_blocks = stx->stx_blocks,
 		.st_atim = time_of(&stx->stx_atime),
 		.st_mtim = time_of(&stx->stx_mtime),

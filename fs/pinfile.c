@@ -2,9 +2,12 @@
 /*
  * Open files and directories behind pins: see pinroot.h.
  *
- * Reads pass the page cache by (direct I/O), for the files are live. Big files are handed to the
- * kernel to read (passthrough), which costs nothing at all; what is open in that way goes on when
- * its pin is let go of, as a mapping does. All that have one node open share the way.
+ * Reads pass the page cache by (direct I/O), for the files are live. What is mapped is in the page
+ * cache of our own mount, and dropped from it when its pin is let go of.
+ *
+ * The biggest files are handed to the kernel to read (passthrough), which costs nothing at all. But
+ * what is open in that way is out of our hands: it goes on when its pin is let go of. All that have
+ * one node open share the way.
  *
  * file_lock guards what is open of a node, and who is using what; it is taken before the handles'.
  * What a dropped tree has open is closed at once, or by the call that is using it.
@@ -18,8 +21,11 @@
 #include "core/mounts.h"
 #include "fs/pinroot_internal.h"
 
-/* Below this, direct I/O is as fast, and says ESTALE when the pin goes. */
-#define PASSTHROUGH_MIN (16u << 20)
+/*
+ * Below this, to say ESTALE when the pin goes is worth more than speed: of what is in memory, a
+ * third to a half of the file's own, which still is gigabytes a second.
+ */
+#define PASSTHROUGH_MIN (256u << 20)
 
 /* A block of core/carry.h; the pointers and the fd are this process's. */
 struct pinfile {
@@ -430,6 +436,7 @@ int pinfile_readdir(void *arg, uint64_t id, uint64_t fh, uint64_t offset,
 }
 
 struct detached {
+	uint64_t node;
 	int fd;
 	DIR *dir;
 	int32_t backing;
@@ -439,12 +446,24 @@ struct detached {
 static void drop_file(struct pinfile *file, struct detached *ret)
 {
 	file->dropped = true;
-	*ret = (struct detached){.fd = -1};
+	*ret = (struct detached){.node = file->node->id, .fd = -1};
 	if (!file->users)
 		detach(file, &ret->fd, &ret->dir);
 	/* The kernel keeps what is open; no more will be opened. */
 	ret->backing = file->node->backing;
 	file->node->backing = 0;
+}
+
+/* What is mapped of them must be asked for again, to be refused. */
+static void drop_pages(struct pinroot *pinroot, const struct detached *detached, size_t count)
+{
+	_cleanup_free_ uint64_t *nodes = calloc(MAX(count, (size_t)1), sizeof(*nodes));
+
+	if (!nodes || !count)
+		return;
+	for (size_t i = 0; i < count; i++)
+		nodes[i] = detached[i].node;
+	session_drop_pages(pinroot->session, nodes, count);
 }
 
 void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree)
@@ -473,6 +492,7 @@ void pinfiles_drop(struct pinroot *pinroot, const struct pintree *tree)
 		if (detached[i].backing > 0)
 			session_backing_close(pinroot->session, detached[i].backing);
 	}
+	drop_pages(pinroot, detached, count);
 }
 
 static bool resume_file(void *block, size_t room, void *arg)

@@ -196,6 +196,14 @@ struct pinnode *pinnode_get(struct pinnodes *nodes, uint64_t id)
 	return node;
 }
 
+bool pinnode_is_in_tree(struct pinnodes *nodes, uint64_t id, const struct pintree *tree)
+{
+	LOCKED(&nodes->lock);
+	const struct pinnode *node = *slot_of_id(nodes, id);
+
+	return node && node->what.tree == tree;
+}
+
 struct pinnode *pinnode_ref(struct pinnodes *nodes, struct pinnode *node)
 {
 	LOCKED(&nodes->lock);

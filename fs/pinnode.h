@@ -118,6 +118,8 @@ void pinnodes_close_fds(struct pinnodes *nodes);
  * A tree is dead: its nodes let go of their fds and files, of what is in use as soon as it is not.
  */
 void pinnodes_drop_tree(struct pinnodes *nodes, const struct pintree *tree);
+/* With any lock held but the table's. */
+bool pinnode_is_in_tree(struct pinnodes *nodes, uint64_t id, const struct pintree *tree);
 /* The file of a node; a reference of the caller's. NULL: it has none, or not any more. */
 struct held_file *pinnode_file(struct pinnodes *nodes, const struct pinnode *node);
 

@@ -227,6 +227,18 @@ static void kill_tree(struct pinroot *pinroot, struct pintree *tree)
 	tree->dead = true;
 }
 
+struct meant {
+	struct pinroot *pinroot;
+	const struct pintree *tree;
+};
+
+static bool is_meant(void *arg, uint64_t id)
+{
+	const struct meant *meant = arg;
+
+	return pinnode_is_in_tree(&meant->pinroot->nodes, id, meant->tree);
+}
+
 /* Without it: lets go of what a tree that was killed holds. Calls have references of their own. */
 static void empty_tree(struct pinroot *pinroot, struct pintree *tree)
 {
@@ -235,6 +247,9 @@ static void empty_tree(struct pinroot *pinroot, struct pintree *tree)
 	struct root *root = take_ptr(tree->root);
 	pthread_mutex_unlock(&pinroot->lock);
 
+	/* Whoever waits for an answer, of a file system that may have none, has waited enough. */
+	session_refuse(pinroot->session, ESTALE, is_meant,
+		       &(struct meant){.pinroot = pinroot, .tree = tree});
 	pinfiles_drop(pinroot, tree);
 	pinnodes_drop_tree(&pinroot->nodes, tree);
 	pinnode_put(&pinroot->nodes, exe);

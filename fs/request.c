@@ -5,7 +5,8 @@
  * Who answers is settled by one compare-and-swap of request->state, between the worker and the
  * interrupt, which libfuse calls on a receiving thread with the request's lock held. A worker that
  * won takes the interrupt function off before it answers, which waits for one that is under way;
- * one that lost leaves libfuse's request alone, for it is gone.
+ * one that lost leaves libfuse's request alone, for it is gone. session_refuse() is a third party
+ * to that, on any thread.
  */
 #include "fs/request.h"
 
@@ -27,11 +28,46 @@ void request_init(struct request *request, fuse_req_t fuse, uint64_t id,
 	request->caller = (struct view_caller){.pid = ctx->pid};
 }
 
+static void list_foreign(struct request *request)
+{
+	struct session *session = request->session;
+
+	LOCKED(&session->foreign_lock);
+	request->after = session->foreign_requests;
+	if (request->after)
+		request->after->before = request;
+	session->foreign_requests = request;
+	request->is_listed = true;
+}
+
+/* Returns whether nobody uses the request any more. */
+static bool drop_reference(struct request *request)
+{
+	struct session *session = request->session;
+
+	LOCKED(&session->foreign_lock);
+	if (--request->refs)
+		return false;
+	if (!request->is_listed)
+		return true;
+	if (request->before)
+		request->before->after = request->after;
+	else
+		session->foreign_requests = request->after;
+	if (request->after)
+		request->after->before = request->before;
+	return true;
+}
+
 static void request_free(struct request *request)
 {
+	bool pooled = request->pool;
+
+	if (pooled && !drop_reference(request))
+		return;
 	if (request->node)
 		node_put(request->session->nodes, request->node);
-	if (request->pool)
+	if (pooled)
 		free(request);
 }
 
@@ -118,6 +154,8 @@ static void submit(struct request *request, struct pool *pool)
 {
 	request->moved = false;
 	atomic_store(&request->pool, pool);
+	if (pool == request->session->foreign_pool)
+		list_foreign(request);
 	int r = pool_submit(pool, &request->job, request->kind->always);
 	if (r < 0) {
 		request_reply_err(request, -r);
@@ -150,12 +188,42 @@ static void interrupt(fuse_req_t fuse, void *data)
 	struct request *request = data;
 	int expected = REQUEST_OPEN;
 
-	if (pool_cancel(request->pool, &request->job)) {
+	if (!atomic_compare_exchange_strong(&request->state, &expected, REQUEST_INTERRUPTED))
+		return;
+	if (pool_cancel(request->pool, &request->job))
 		request_free(request);
-		fuse_reply_err(fuse, EINTR);
-	} else if (atomic_compare_exchange_strong(&request->state, &expected,
-						  REQUEST_INTERRUPTED)) {
-		fuse_reply_err(fuse, EINTR);
+	fuse_reply_err(fuse, EINTR);
+}
+
+/* One that is meant and that nobody has answered: it is the caller's to answer, and to free. */
+static struct request *take_foreign(struct session *session, bool (*is_meant)(void *, uint64_t),
+				    void *arg)
+{
+	LOCKED(&session->foreign_lock);
+	for (struct request *at = session->foreign_requests; at; at = at->after) {
+		int expected = REQUEST_OPEN;
+
+		if (at->kind->always || !is_meant(arg, at->id))
+			continue;
+		if (!atomic_compare_exchange_strong(&at->state, &expected, REQUEST_INTERRUPTED))
+			continue;
+		at->refs++;
+		return at;
+	}
+	return NULL;
+}
+
+void session_refuse(struct session *session, int error, bool (*is_meant)(void *arg, uint64_t node),
+		    void *arg)
+{
+	struct request *request;
+
+	while ((request = take_foreign(session, is_meant, arg))) {
+		fuse_req_interrupt_func(request->fuse, NULL, NULL);
+		fuse_reply_err(request->fuse, error);
+		if (pool_cancel(request->pool, &request->job))
+			request_free(request);
+		request_free(request);
 	}
 }
 
@@ -177,6 +245,8 @@ static bool split_path(struct request *request)
 
 static void run_on_pool(const struct request *request, struct pool *pool)
 {
+	/* Foreign nodes have no path here. */
+	size_t len = request->node ? sizeof(*request) : offsetof(struct request, view);
 	struct request *copy = malloc(sizeof(*copy));
 
 	if (!copy) {
@@ -185,8 +255,9 @@ static void run_on_pool(const struct request *request, struct pool *pool)
 			node_put(request->session->nodes, request->node);
 		return;
 	}
-	memcpy(copy, request, sizeof(*copy));
+	memcpy(copy, request, len);
 	atomic_store(&copy->pool, pool);
+	copy->refs = 1;
 	copy->job.run = job_run;
 	copy->job.drop = job_drop;
 	if (copy->node && !split_path(copy)) {

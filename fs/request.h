@@ -20,6 +20,7 @@
 #include "fs/inflight.h"
 #include "fs/node.h"
 #include "fs/pool.h"
+#include "fs/readbuf.h"
 #include "fs/receiver.h"
 #include "fs/session.h"
 #include "fs/views.h"
@@ -38,6 +39,11 @@ struct session {
 	const struct foreign_ops *foreign_ops;
 	void *foreign;
 	struct pool *foreign_pool;
+	struct readbufs *readbufs;
+	/* An inner lock. */
+	pthread_mutex_t foreign_lock;
+	struct request *foreign_requests; /* on the pool, from their arrival on */
+	struct pool *notifier;		  /* of one worker, which serves no requests */
 
 	struct node_table *nodes;
 	struct handles files, directories, streams;
@@ -92,6 +98,10 @@ struct request {
 	_Atomic(struct pool *) pool; /* NULL: on the receiving thread, and not on the heap */
 	atomic_int state;	     /* enum request_state, of a pooled one */
 	bool moved;		     /* to be served once more, by the foreign module */
+	unsigned int refs;	     /* of a pooled one, under the session's foreign_lock */
+	/* Among the session's foreign ones, under its lock. */
+	bool is_listed;
+	struct request *before, *after;
 
 	uint64_t id;	   /* the node that it is about, or the directory that name is in */
 	struct node *node; /* the same, held; NULL if foreign */

@@ -139,12 +139,16 @@ int session_create(const struct session_options *options, struct tracker *tracke
 	if (session->proc_fd < 0)
 		return -errno;
 	init_handles(session);
+	pthread_mutex_init(&session->foreign_lock, NULL);
 	session->started = view_time(carry_root()->started_unix);
 	session->exit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (session->exit_fd < 0 || session->ready_fd < 0)
 		return -errno;
 	r = inflight_create(&session->inflight);
+	if (r < 0)
+		return r;
+	r = readbufs_create(&session->readbufs);
 	if (r < 0)
 		return r;
 	r = node_table_create(CACHE_BYTES, &session->nodes);
@@ -173,8 +177,11 @@ void session_destroy(struct session *session)
 	for (size_t i = 0; i < VIEWS_MAX; i++)
 		pool_destroy(session->pools[i]);
 	pool_destroy(session->foreign_pool);
+	pool_destroy(session->notifier);
+	pthread_mutex_destroy(&session->foreign_lock);
 	node_table_destroy(session->nodes);
 	inflight_destroy(session->inflight);
+	readbufs_destroy(session->readbufs);
 	if (session->proc_fd >= 0)
 		close(session->proc_fd);
 	if (session->exit_fd >= 0)
@@ -224,7 +231,10 @@ void session_wait(struct session *session)
 
 static int create_pools(struct session *session)
 {
-	int r;
+	int r = pool_create(1, MAX_QUEUE, &session->notifier);
+
+	if (r < 0)
+		return r;
 
 	for (size_t i = 0; i < session->view_count; i++) {
 		r = pool_create(VIEW_WORKERS, MAX_QUEUE, &session->pools[i]);
@@ -336,7 +346,9 @@ int session_start(struct session *session, int fd)
 
 static struct pool *nth_pool(const struct session *session, size_t i)
 {
-	return i < session->view_count ? session->pools[i] : session->foreign_pool;
+	if (i < session->view_count)
+		return session->pools[i];
+	return i == session->view_count ? session->foreign_pool : session->notifier;
 }
 
 static uint64_t now_ms(void)
@@ -356,11 +368,11 @@ bool session_end(struct session *session)
 	while (session->receiver_count)
 		receiver_join(&session->receivers[--session->receiver_count]);
 	/* Stop them all at once, then wait for each. */
-	for (size_t i = 0; i <= session->view_count; i++) {
+	for (size_t i = 0; i < session->view_count + 2; i++) {
 		if (nth_pool(session, i))
 			pool_stop(nth_pool(session, i), 0);
 	}
-	for (size_t i = 0; i <= session->view_count; i++) {
+	for (size_t i = 0; i < session->view_count + 2; i++) {
 		uint64_t now = now_ms();
 
 		if (nth_pool(session, i) &&

@@ -155,6 +155,19 @@ void session_backing_close(struct session *session, int32_t backing);
  */
 bool session_maps_direct_io(const struct session *session);
 
+/*
+ * Answers what is asked of foreign nodes that are meant, and whose answer is not known yet, as with
+ * a lookup that hangs. What a call finds later is given back by it, as when its caller is killed.
+ * is_meant comes with a lock held. Any thread.
+ */
+void session_refuse(struct session *session, int error, bool (*is_meant)(void *arg, uint64_t node),
+		    void *arg);
+/*
+ * Has the kernel drop the pages that it has of foreign nodes, also those that are mapped: soon, for
+ * it waits for whoever is reading one, so that no request may wait for it. -ENOMEM.
+ */
+int session_drop_pages(struct session *session, const uint64_t *nodes, size_t count);
+
 /* Wakes who polls a stream that has grown. Any thread, with any lock of a view held. */
 void session_notify_streams(struct session *session);
 

@@ -759,109 +759,6 @@ static void test_deleted_root(void **state)
 	unpin(fs, pid);
 }
 
-/* ---- reading ---- */
-
-#define BIG (40u << 20)
-
-static void fill_big(void *arg)
-{
-	int fd = open("big", O_RDWR | O_CREAT, 0644);
-
-	MUST(fd >= 0 && ftruncate(fd, BIG) == 0);
-	for (uint64_t at = 0; at < BIG; at += 4096)
-		MUST(pwrite(fd, &at, sizeof(at), at) == sizeof(at));
-	put_file("small", "0123456789");
-}
-
-static void assert_reads(const struct ksymfs *fs, pid_t pid)
-{
-	_cleanup_fd_ int fd = ksymfs_open(fs, "pins/%d/root/big", pid);
-	struct stat stat;
-	uint64_t value;
-
-	assert_true(fd >= 0);
-	assert_int_equal(fstat(fd, &stat), 0);
-	assert_int_equal(stat.st_size, BIG);
-	for (uint64_t i = 0; i < 500; i++) {
-		uint64_t at = i * 7919 % (BIG / 4096) * 4096;
-
-		assert_int_equal(pread(fd, &value, sizeof(value), at), sizeof(value));
-		assert_int_equal(value, at);
-	}
-	assert_int_equal(pread(fd, &value, sizeof(value), BIG - 3), 3);
-	assert_int_equal(pread(fd, &value, sizeof(value), BIG), 0);
-	assert_int_equal(pread(fd, &value, sizeof(value), (off_t)BIG << 20), 0);
-	for (int flags = MAP_PRIVATE; flags; flags = flags == MAP_PRIVATE ? MAP_SHARED : 0) {
-		char *map = mmap(NULL, BIG, PROT_READ, flags, fd, 0);
-
-		assert_ptr_not_equal(map, MAP_FAILED);
-		memcpy(&value, map + 4096 * 1000, sizeof(value));
-		assert_int_equal(value, 4096 * 1000);
-		munmap(map, BIG);
-	}
-	_cleanup_fd_ int small = ksymfs_open(fs, "pins/%d/root/small", pid);
-	char *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, small, 0);
-
-	assert_ptr_not_equal(map, MAP_FAILED);
-	assert_memory_equal(map, "0123456789", 10);
-	munmap(map, 4096);
-}
-
-static void test_reads(void **state)
-{
-	struct ksymfs *fs = *state;
-	struct jail *jail = jail_start(fill_big, NULL);
-	pid_t pid = jail->pid;
-
-	pin(fs, pid);
-	assert_reads(fs, pid);
-	jail_stop(jail);
-	assert_reads(fs, pid);
-	unpin(fs, pid);
-}
-
-/* What the living process does to its files is there for the next look, by name or by fd. */
-static void test_is_live(void **state)
-{
-	struct ksymfs *fs = *state;
-	struct jail *jail = jail_start(fill_big, NULL);
-	pid_t pid = jail->pid;
-	char inside[64], buf[16] = "";
-	struct stat stat;
-
-	pin(fs, pid);
-	snprintf(inside, sizeof(inside), "/proc/%d/root/small", pid);
-	_cleanup_fd_ int fd = ksymfs_open(fs, "pins/%d/root/small", pid);
-	_cleanup_fd_ int writer = open(inside, O_RDWR);
-
-	assert_true(fd >= 0 && writer >= 0);
-	for (int i = 0; i < 200; i++) {
-		char c = 'a' + i % 26;
-
-		assert_int_equal(pread(fd, buf, 1, 0), 1);
-		assert_int_equal(pwrite(writer, &c, 1, 0), 1);
-		assert_int_equal(pread(fd, buf, 1, 0), 1);
-		assert_int_equal(buf[0], c);
-		assert_int_equal(pwrite(writer, &c, 1, 10 + i), 1);
-		assert_int_equal(fstat(fd, &stat), 0);
-		assert_int_equal(stat.st_size, 11 + i);
-		assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d/root/small", pid), 0);
-		assert_int_equal(stat.st_size, 11 + i);
-	}
-	/* Another file of that name is another file, and the open one stays what it was. */
-	snprintf(inside, sizeof(inside), "/proc/%d/root/", pid);
-	assert_int_equal(run("echo new > %s/x && mv %s/x %s/small", inside, inside, inside), 0);
-	_cleanup_free_ char *now = ksymfs_read(fs, NULL, "pins/%d/root/small", pid);
-
-	assert_string_equal(now, "new\n");
-	assert_int_equal(fstat(fd, &stat), 0);
-	assert_int_equal(stat.st_size, 210);
-	assert_int_equal(run("rm %s/small", inside), 0);
-	assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d/root/small", pid), -ENOENT);
-	unpin(fs, pid);
-	jail_stop(jail);
-}
-
 /* ---- with few fds ---- */
 
 static void fill_tree(void *arg)
@@ -916,7 +813,6 @@ int main(void)
 		cmocka_unit_test(test_many_mounts),    cmocka_unit_test(test_dead_fuse),
 		cmocka_unit_test(test_hung_lookups),   cmocka_unit_test(test_hung_readers),
 		cmocka_unit_test(test_unmounted_root), cmocka_unit_test(test_deleted_root),
-		cmocka_unit_test(test_reads),	       cmocka_unit_test(test_is_live),
 		cmocka_unit_test(test_few_fds),
 	};
 
