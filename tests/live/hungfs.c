@@ -26,7 +26,7 @@ static void fill_stat(fuse_ino_t node, struct stat *ret)
 {
 	*ret = (struct stat){
 		.st_ino = node,
-		.st_mode = node == FILE_NODE ? S_IFREG | 0644 : S_IFDIR | 0755,
+		.st_mode = node == FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755,
 		.st_nlink = 1,
 		.st_size = node == FILE_NODE ? size : 0,
 		.st_mtim.tv_sec = 1000000000,

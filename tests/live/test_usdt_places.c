@@ -383,14 +383,46 @@ static void test_hung_file_system(void **state)
 	hungfs_stop(hungfs);
 }
 
+/* A program that was started from there: it is listed, and looked up, without a question to it. */
+static void test_hung_executable(void **state)
+{
+	struct ksymfs *fs = *state;
+	_cleanup_free_ char *pie = kstest_path("kstest_pie_lld");
+	struct hungfs *hungfs = hungfs_start(playground, pie);
+	_cleanup_free_ char *path = hungfs_path(hungfs);
+	struct program program = program_start(path);
+	_cleanup_free_ char *top = ksymfs_path(fs, "usdt");
+	struct stat st;
+
+	_cleanup_free_ char *before = usdt_read(fs, program.pid, "notes");
+
+	assert_int_equal(count_lines_with(before, " args="), 5);
+	hungfs_hang(hungfs);
+	uint64_t start = monotonic_ns();
+
+	assert_int_equal(run("cd %s && ls -ld [0-9]* | grep -q ' %d$'", top, program.pid), 0);
+	assert_int_equal(ksymfs_stat(fs, &st, "usdt/%d/providers", program.pid), 0);
+	assert_true(monotonic_ns() - start < 4 * NSEC_PER_SEC);
+	struct timed_read timed = {fs, program.pid};
+
+	read_timed(&timed);
+	assert_int_equal(count_lines_with(timed.notes, " args="), 0);
+	free(timed.notes);
+	assert_true(timed.took_ns < 30 * NSEC_PER_SEC);
+	hungfs_answer(hungfs);
+	program_stop(&program);
+	hungfs_stop(hungfs);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 #define PLACE_TEST(name) cmocka_unit_test_setup_teardown(name, make_playground, remove_playground)
-		PLACE_TEST(test_chroot),      PLACE_TEST(test_mount_namespace),
-		PLACE_TEST(test_overmounted), PLACE_TEST(test_devices),
-		PLACE_TEST(test_own_mount),   PLACE_TEST(test_truncated_while_read),
-		PLACE_TEST(test_churn),	      PLACE_TEST(test_hung_file_system),
+		PLACE_TEST(test_chroot),	  PLACE_TEST(test_mount_namespace),
+		PLACE_TEST(test_overmounted),	  PLACE_TEST(test_devices),
+		PLACE_TEST(test_own_mount),	  PLACE_TEST(test_truncated_while_read),
+		PLACE_TEST(test_churn),		  PLACE_TEST(test_hung_file_system),
+		PLACE_TEST(test_hung_executable),
 	};
 
 	return live_run(tests);
