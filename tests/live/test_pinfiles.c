@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Files in the roots of pinned processes: what is read and mapped of them, and until when. */
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "tests/live/pins.h"
@@ -154,6 +157,114 @@ static void test_is_live(void **state)
 	assert_int_equal(stat.st_size, 210);
 	assert_int_equal(run("rm %s/small", inside), 0);
 	assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d/root/small", pid), -ENOENT);
+	unpin(fs, pid);
+	jail_stop(jail);
+}
+
+/* ---- names, and who may ---- */
+
+static const char newline[] = "new\nline", not_utf8[] = "\xff\xfe\xc3(";
+
+static void longest_name(char ret[NAME_MAX + 1])
+{
+	memset(ret, 'n', NAME_MAX);
+	ret[NAME_MAX] = '\0';
+}
+
+static void fill_names(void *arg)
+{
+	char name[NAME_MAX + 1];
+
+	longest_name(name);
+	put_file(newline, "in two lines");
+	put_file(not_utf8, "in no language");
+	put_file(name, "as long as may be");
+}
+
+static void test_names(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct jail *jail = jail_start(fill_names, NULL);
+	pid_t pid = jail->pid;
+	char name[NAME_MAX + 2];
+	struct stat stat;
+
+	pin(fs, pid);
+	longest_name(name);
+	_cleanup_free_ char *lines = ksymfs_read(fs, NULL, "pins/%d/root/%s", pid, newline);
+	_cleanup_free_ char *bytes = ksymfs_read(fs, NULL, "pins/%d/root/%s", pid, not_utf8);
+	_cleanup_free_ char *longest = ksymfs_read(fs, NULL, "pins/%d/root/%s", pid, name);
+
+	assert_string_equal(lines, "in two lines");
+	assert_string_equal(bytes, "in no language");
+	assert_string_equal(longest, "as long as may be");
+	strcat(name, "n");
+	assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d/root/%s", pid, name), -ENAMETOOLONG);
+	unpin(fs, pid);
+	jail_stop(jail);
+}
+
+#define SOMEBODY 1234
+
+static void fill_owned(void *arg)
+{
+	put_file("theirs", "of somebody");
+	put_file("roots", "of root");
+	put_file("anyones", "of anyone");
+	make_dir("closed");
+	put_file("closed/file", "in a closed directory");
+	MUST(chmod("theirs", 0600) == 0 && chown("theirs", SOMEBODY, SOMEBODY) == 0);
+	MUST(chmod("roots", 0600) == 0 && chmod("anyones", 0644) == 0);
+	MUST(chmod("closed", 0700) == 0 && chmod("closed/file", 0644) == 0);
+	MUST(chmod(".", 0755) == 0);
+}
+
+static bool may_read(int dir, const char *name)
+{
+	_cleanup_fd_ int fd = openat(dir, name, O_RDONLY);
+
+	MUST(fd >= 0 || errno == EACCES);
+	return fd >= 0;
+}
+
+/* In a directory that root has left open for it. */
+static int look_as_somebody(void *arg)
+{
+	int dir = open(arg, O_RDONLY | O_DIRECTORY);
+
+	MUST(dir >= 0 && setresgid(SOMEBODY, SOMEBODY, SOMEBODY) == 0 &&
+	     setresuid(SOMEBODY, SOMEBODY, SOMEBODY) == 0);
+	MUST(may_read(dir, "theirs") && may_read(dir, "anyones"));
+	MUST(!may_read(dir, "roots") && !may_read(dir, "closed/file"));
+	/* Nobody comes in by the way that root came. */
+	MUST(open(arg, O_RDONLY | O_DIRECTORY) < 0 && errno == EACCES);
+	return 0;
+}
+
+static int look_as_root_by_modes(void *arg)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+	int dir = open(arg, O_RDONLY | O_DIRECTORY);
+
+	MUST(dir >= 0 && syscall(SYS_capset, &header, none) == 0);
+	MUST(may_read(dir, "roots") && may_read(dir, "closed/file") && may_read(dir, "anyones"));
+	MUST(!may_read(dir, "theirs"));
+	return 0;
+}
+
+/* What the files' owners and modes allow whoever asks, not what they allow the daemon. */
+static void test_permissions(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct jail *jail = jail_start(fill_owned, NULL);
+	pid_t pid = jail->pid;
+
+	pin(fs, pid);
+	_cleanup_free_ char *root = ksymfs_path(fs, "pins/%d/root/", pid);
+
+	assert_int_equal(run_for(look_as_somebody, root, 10), 0);
+	assert_int_equal(run_for(look_as_root_by_modes, root, 10), 0);
 	unpin(fs, pid);
 	jail_stop(jail);
 }
@@ -312,10 +423,9 @@ static void test_let_go_of_hung(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reads),
-		cmocka_unit_test(test_is_live),
-		cmocka_unit_test(test_let_go),
-		cmocka_unit_test(test_let_go_of_hung),
+		cmocka_unit_test(test_reads),  cmocka_unit_test(test_is_live),
+		cmocka_unit_test(test_names),  cmocka_unit_test(test_permissions),
+		cmocka_unit_test(test_let_go), cmocka_unit_test(test_let_go_of_hung),
 	};
 
 	return live_run(tests);

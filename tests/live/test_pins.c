@@ -421,6 +421,38 @@ static void test_rules(void **state)
 	run("rm -f /tmp/ksymfs-comm /tmp/ksymfs-exe");
 }
 
+/* The path of this process's cgroup. */
+static bool own_cgroup(char *ret, size_t size)
+{
+	_cleanup_file_ FILE *file = fopen("/proc/self/cgroup", "re");
+	char line[PATH_MAX];
+
+	if (!file || !fgets(line, sizeof(line), file))
+		return false;
+	line[strcspn(line, "\n")] = '\0';
+	const char *path = strchr(line, '/');
+
+	return path && (size_t)snprintf(ret, size, "%s", path) < size;
+}
+
+static void test_cgroup_rules(void **state)
+{
+	char path[PATH_MAX], rule[PATH_MAX + 32];
+	struct stat stat;
+
+	assert_true(own_cgroup(path, sizeof(path)));
+	snprintf(rule, sizeof(rule), "--pin=cgroup:%s", path);
+	const char *const options[] = {rule, "--pin-max=1000", NULL};
+	static const char *const others[] = {"--pin=cgroup:/ksymfs-none", NULL};
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(options);
+	_cleanup_ksymfs_ struct ksymfs *other = ksymfs_start(others);
+	pid_t pid = spawn(sleeper);
+
+	assert_int_equal(ksymfs_stat(fs, &stat, "pins/%d", pid), 0);
+	assert_int_equal(ksymfs_stat(other, &stat, "pins/%d", pid), -ENOENT);
+	kill_and_wait(pid);
+}
+
 /* What is open of a pin says so when the pin goes, which it does at once. */
 static void test_rmdir_in_use(void **state)
 {
@@ -569,9 +601,10 @@ int main(void)
 		cmocka_unit_test(test_exit_code),    cmocka_unit_test(test_outlives_namespace),
 		cmocka_unit_test(test_follows_maps), cmocka_unit_test(test_exe),
 		cmocka_unit_test(test_recycled_pid), cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_rules),	     cmocka_unit_test(test_rmdir_in_use),
-		cmocka_unit_test(test_leaks),	     cmocka_unit_test(test_usdt),
-		cmocka_unit_test(test_others),	     cmocka_unit_test(test_walkers),
+		cmocka_unit_test(test_rules),	     cmocka_unit_test(test_cgroup_rules),
+		cmocka_unit_test(test_rmdir_in_use), cmocka_unit_test(test_leaks),
+		cmocka_unit_test(test_usdt),	     cmocka_unit_test(test_others),
+		cmocka_unit_test(test_walkers),
 	};
 
 	return live_run(tests);
