@@ -14,9 +14,11 @@
 #define IDLE_MAX 2
 /*
  * A step is at work, and not waiting, if it has had that part of the patience on a CPU. It gets no
- * more of one that many want.
+ * more of one that many want. But a server that hands out a byte at a time keeps one at work too,
+ * so it is believed no more than so often.
  */
 #define BUSY_PART 64
+#define BUSY_MAX  12
 
 struct offload_job {
 	struct offload *offload;
@@ -31,6 +33,7 @@ struct offload_job {
 	uint64_t started_ns; /* or when it was last seen to be at work */
 	clockid_t cpu_clock; /* of the present thread */
 	uint64_t cpu_ns;     /* what that said then */
+	unsigned int busy;   /* how often that was */
 	/* Raised when a thread is left behind: it then knows that it is no longer the one. */
 	unsigned int generation;
 	pthread_cond_t changed;
@@ -181,6 +184,7 @@ static bool run_job(struct offload *offload, struct offload_job *job)
 		job->running = true;
 		job->started_ns = now_ns();
 		job->cpu_ns = read_clock(job->cpu_clock);
+		job->busy = 0;
 		pthread_mutex_unlock(&offload->lock);
 		job->work->step(job->arg, index);
 		pthread_mutex_lock(&offload->lock);
@@ -300,8 +304,9 @@ static bool is_busy(const struct offload *offload, struct offload_job *job, uint
 {
 	uint64_t cpu_ns = job->running ? read_clock(job->cpu_clock) : 0;
 
-	if (cpu_ns < job->cpu_ns + offload->patience_ns / BUSY_PART)
+	if (cpu_ns < job->cpu_ns + offload->patience_ns / BUSY_PART || job->busy == BUSY_MAX)
 		return false;
+	job->busy++;
 	job->cpu_ns = cpu_ns;
 	job->started_ns = now;
 	return true;

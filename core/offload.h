@@ -5,11 +5,12 @@
  * Whoever opens, stats or reads what another process maps may wait for a server that never answers,
  * and no timeout or signal of ours ends such a wait. So the work is cut into steps, a thread of the
  * offload does them one after the other, and who asked waits for that thread only as long as it
- * gets on: a step that takes longer than the patience allows, and does not use it to compute, is
- * given up, and another thread goes on behind it. So a step must do no more than a bounded work by
- * itself: whoever is given up for being busy would take all with his key along. The thread that
- * hangs comes back or not; while it does not, further steps with the same key are given up at once,
- * so that a dead server costs one thread and one wait.
+ * gets on: a step that takes longer than the patience allows is given up, and another thread goes
+ * on behind it. The thread that hangs comes back or not; while it does not, further steps with the
+ * same key are given up at once, so that a dead server costs one thread and one wait.
+ *
+ * A step that uses the time to compute does not hang, and is given up only after a dozen times the
+ * patience. It is to bound its work so that this does not happen, for its key goes with it.
  *
  * Threads are made when there is work, and idle ones sleep without waking up. Lock order: the
  * offload's lock is not held while a step runs; it is held for count(), key() and done(), which

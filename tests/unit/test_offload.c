@@ -251,6 +251,34 @@ static void test_busy_step(void **state)
 	offload_destroy(offload);
 }
 
+/* But not for ever: it may be somebody else who lets it compute. */
+static void endless_step(void *arg, size_t index)
+{
+	struct steps *steps = arg;
+
+	while (index == 0 && atomic_load(&steps->hangs))
+		;
+	step(arg, index);
+}
+
+static void test_endless_step(void **state)
+{
+	static const struct offload_work endless = {count, endless_step, done, key, release};
+	struct offload *offload;
+	struct offload_job *job;
+	struct steps steps;
+
+	init(&steps, UINT64_C(1) << 63, 64);
+	assert_int_equal(offload_create(PATIENCE_NS, &offload), 0);
+	assert_int_equal(run_steps(offload, &endless, &steps, 2, &job), 0);
+	assert_false(steps.done[0]);
+	assert_true(steps.done[1]);
+	atomic_store(&steps.hangs, 0);
+	offload_drop(job);
+	wait_for(&steps.released, 1);
+	offload_destroy(offload);
+}
+
 /* Each asker has steps of its own. */
 struct asker {
 	struct offload *offload;
@@ -328,7 +356,7 @@ int main(void)
 		cmocka_unit_test(test_all_done),    cmocka_unit_test(test_hung_step),
 		cmocka_unit_test(test_all_hang),    cmocka_unit_test(test_slow_steps),
 		cmocka_unit_test(test_many_askers), cmocka_unit_test(test_growing),
-		cmocka_unit_test(test_busy_step),
+		cmocka_unit_test(test_busy_step),   cmocka_unit_test(test_endless_step),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
