@@ -424,6 +424,58 @@ static void test_history_stays(void **state)
 	assert_string_equal(gone, "unloaded");
 }
 
+struct image {
+	const struct ksymfs *fs;
+	uint64_t addr;
+};
+
+/* Images go a while after what they were made for. */
+static bool image_is_gone(void *arg)
+{
+	const struct image *image = arg;
+	struct stat st;
+
+	return ksymfs_stat(image->fs, &st, "addr/%" PRIx64, image->addr) == -ENOENT;
+}
+
+/* The newest image of a name that several have. */
+static uint64_t find_new_image(const struct symbol_list *before, const struct symbol_list *after)
+{
+	static const char name[] = "bpf__tcp_congestion_ops_ssthresh";
+	const struct symbol_row *row = symbol_find(after, name, after->rows);
+
+	while (row && symbol_at(before, row->addr))
+		row = symbol_find(after, name, row + 1);
+	return row ? row->addr : 0;
+}
+
+/* An image that was before still has its name at its time, though another has its place. */
+static void test_images_of_the_past_stay(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct symbol_list before, after;
+
+	if (!kernel_has_struct_ops_symbols())
+		skip_because("this kernel names no images of struct_ops");
+	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &before);
+	struct congestion_ops *ops = congestion_ops_attach();
+	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &after);
+	struct image image = {fs, find_new_image(&before, &after)};
+	assert_true(image.addr);
+	uint64_t when = monotonic_ns();
+	congestion_ops_detach(ops);
+	assert_true(wait_until(image_is_gone, &image, GONE_SECONDS));
+	_cleanup_free_ char *then =
+		ksymfs_read(fs, NULL, "addr/%" PRIx64 "@%" PRIu64 "ns", image.addr, when);
+	ksymfs_crash(fs);
+	_cleanup_free_ char *still =
+		ksymfs_read(fs, NULL, "addr/%" PRIx64 "@%" PRIu64 "ns", image.addr, when);
+	assert_string_equal(then, still);
+	assert_int_equal(strncmp(still, "bpf__tcp_congestion_ops_ssthresh+0x0/", 37), 0);
+	symbol_list_deinit(&before);
+	symbol_list_deinit(&after);
+}
+
 /* What nobody was there to see is seen by the next one. */
 static void test_what_happens_meanwhile(void **state)
 {
@@ -559,6 +611,7 @@ int main(void)
 		cmocka_unit_test(test_poll_goes_on),
 		cmocka_unit_test(test_pins_stay),
 		cmocka_unit_test(test_history_stays),
+		cmocka_unit_test(test_images_of_the_past_stay),
 		cmocka_unit_test(test_what_happens_meanwhile),
 		cmocka_unit_test(test_kills),
 		cmocka_unit_test(test_reloads),
