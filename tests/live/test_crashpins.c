@@ -18,6 +18,7 @@
 #define NAMES	   700
 #define CHUNK	   4096
 #define READ_KILLS 6
+#define TAKEOVERS  6
 
 static void fill(void *arg)
 {
@@ -115,6 +116,54 @@ static void test_an_exited_pin_stays(void **state)
 	struct stat st;
 	assert_int_equal(ksymfs_stat(fs, &st, "pins/%s", name), -ENOENT);
 	assert_int_equal(count_fds(fs->pid), fds);
+}
+
+struct takeover {
+	pid_t supervisor, before, next;
+};
+
+static bool has_begun(void *arg)
+{
+	struct takeover *takeover = arg;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", takeover->supervisor,
+		 takeover->supervisor);
+	_cleanup_free_ char *children = read_path(path, NULL);
+	takeover->next = atoi(children);
+	return takeover->next && takeover->next != takeover->before;
+}
+
+/* Who takes over and is killed at it leaves to the next one what it was left itself. */
+static void test_a_death_at_takeover(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct jail *jail = jail_start(fill, NULL);
+	_cleanup_free_ char *path = ksymfs_path(fs, "pins/%d", jail->pid);
+	char name[32];
+
+	snprintf(name, sizeof(name), "%d", jail->pid);
+	pin(fs, jail->pid);
+	_cleanup_fd_ int secret = ksymfs_open(fs, "pins/%s/root/sub/secret", name);
+	assert_true(secret >= 0);
+	jail_stop(jail);
+	assert_state(fs, name, "exited");
+	_cleanup_free_ char *before = all_of(fs, name);
+	for (unsigned int i = 0; i < TAKEOVERS; i++) {
+		struct takeover takeover = {fs->pid, ksymfs_daemon(fs), 0};
+
+		kill(takeover.before, SIGKILL);
+		assert_true(wait_until(has_begun, &takeover, GONE_SECONDS));
+		usleep(i * 4000);
+		kill(takeover.next, SIGKILL);
+		ksymfs_await_successor(fs, takeover.before);
+		_cleanup_free_ char *after = all_of(fs, name);
+		assert_string_equal(before, after);
+		assert_int_equal(lseek(secret, 0, SEEK_SET), 0);
+		_cleanup_free_ char *read = read_fd(secret, NULL);
+		assert_string_equal(read, "only in here\n");
+	}
+	assert_return_code(rmdir(path), errno);
 }
 
 /* Its last state is what was seen before; how it ended, its pidfd tells where the kernel does. */
@@ -414,6 +463,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_exited_pin_stays),
+		cmocka_unit_test(test_a_death_at_takeover),
 		cmocka_unit_test(test_exit_while_nobody_looks),
 		cmocka_unit_test(test_a_live_pin_goes_on),
 		cmocka_unit_test(test_names_and_age_stay),
