@@ -110,6 +110,8 @@ void foreign_open(struct request *request)
 	struct session *session = request->session;
 	const struct foreign_ops *ops = session->foreign_ops;
 	int32_t backing = 0;
+
+	request->fi.fh = request->unique;
 	int r = ops->open(session->foreign, request->id, &request->caller, &request->fi, &backing);
 
 	if (r < 0) {
@@ -151,6 +153,8 @@ void foreign_opendir(struct request *request)
 {
 	struct session *session = request->session;
 	const struct foreign_ops *ops = session->foreign_ops;
+
+	request->fi.fh = request->unique;
 	int r = ops->opendir(session->foreign, request->id, &request->caller, &request->fi);
 
 	if (r < 0)

@@ -32,7 +32,8 @@ struct pinfile {
 	struct handle handle; /* first */
 	uint64_t node_id;
 	bool is_dir;
-	bool is_left; /* by another process: to be opened again */
+	bool is_left;	 /* by another process: to be opened again */
+	int32_t backing; /* the node's when it was opened */
 	struct pinroot *pinroot;
 	struct pinnode *node;	  /* referenced */
 	struct pinfile *next;	  /* of the node */
@@ -101,10 +102,10 @@ static struct pinfile *make_file(struct pinroot *pinroot, struct pinnode *node, 
 }
 
 /* Makes an open file known. If its tree was dropped meanwhile, so is this. */
-static uint64_t add_file(struct pincall *call, struct pinfile *file)
+static uint64_t add_file(struct pincall *call, struct pinfile *file, uint64_t unique)
 {
 	struct pinroot *pinroot = call->pinroot;
-	uint64_t number = handles_add(&pinroot->handles, &file->handle, 0);
+	uint64_t number = handles_add(&pinroot->handles, &file->handle, unique);
 
 	pthread_mutex_lock(&pinroot->lock);
 	bool dead = call->tree && call->tree->dead;
@@ -159,6 +160,13 @@ static int open_to_read(struct pincall *call, int *ret_fd)
 	return pinroot_make_room(call->pinroot, r) ? root_reopen(fd, S_IFREG, ret_fd) : r;
 }
 
+/* A process that is gone has opened this, and died before it could say so. */
+static void forget_unanswered(struct pinroot *pinroot, uint64_t unique)
+{
+	if (pinroot->resumed_files)
+		pinfile_release(pinroot, 0, handles_opened_by(&pinroot->handles, unique));
+}
+
 int pinfile_open(void *arg, uint64_t id, const struct view_caller *caller,
 		 struct fuse_file_info *fi, int32_t *ret_backing)
 {
@@ -167,6 +175,7 @@ int pinfile_open(void *arg, uint64_t id, const struct view_caller *caller,
 	_cleanup_fd_ int fd = -1;
 	int r = pincall_begin(&call, pinroot, id);
 
+	forget_unanswered(pinroot, fi->fh);
 	/* What is shown as an empty file. */
 	if (r == 0 && !call.node->what.closed)
 		r = open_to_read(&call, &fd);
@@ -179,14 +188,14 @@ int pinfile_open(void *arg, uint64_t id, const struct view_caller *caller,
 	{
 		LOCKED(&pinroot->file_lock);
 		if (fd >= 0 && choose_passthrough(pinroot, call.node, fd))
-			*ret_backing = call.node->backing;
+			file->backing = *ret_backing = call.node->backing;
 		call.node->opens++;
 		file->next = call.node->files;
 		call.node->files = file;
 	}
 	take_fd(&fd);
 	fi->direct_io = session_maps_direct_io(pinroot->session);
-	fi->fh = add_file(&call, file);
+	fi->fh = add_file(&call, file, fi->fh);
 	return 0;
 }
 
@@ -356,6 +365,8 @@ int pinfile_opendir(void *arg, uint64_t id, const struct view_caller *caller,
 	_cleanup_fd_ int fd = -1;
 	int r = pincall_begin(&call, pinroot, id);
 
+	forget_unanswered(pinroot, fi->fh);
+
 	if (r < 0)
 		return r;
 	if (has_listing(&call.node->what)) {
@@ -376,7 +387,7 @@ int pinfile_opendir(void *arg, uint64_t id, const struct view_caller *caller,
 		return -ENOMEM;
 	}
 	take_fd(&fd);
-	fi->fh = add_file(&call, file);
+	fi->fh = add_file(&call, file, fi->fh);
 	return 0;
 }
 
@@ -510,6 +521,7 @@ static bool resume_file(void *block, size_t room, void *arg)
 		.node_id = file->node_id,
 		.is_dir = file->is_dir,
 		.is_left = true,
+		.backing = file->backing,
 		.pinroot = pinroot,
 		.node = node,
 		.fd = -1,
@@ -517,6 +529,7 @@ static bool resume_file(void *block, size_t room, void *arg)
 	pthread_mutex_init(&file->dir_lock, NULL);
 	if (!file->is_dir) {
 		node->opens++;
+		node->backing = file->backing;
 		file->next = node->files;
 		node->files = file;
 	}

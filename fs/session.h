@@ -71,7 +71,9 @@ struct foreign_ops {
 	 * fi->flags asks to read only; sets fi->fh, and fi->keep_cache or fi->direct_io. Or sets
 	 * *ret_backing, preset to 0, to what session_backing_open() gave: then the kernel reads the
 	 * file behind it by itself, and read() is not called. All opens of a node that are there at
-	 * once must then have the same one.
+	 * once must then have the same one. fi->fh is preset to the number of the request: one that
+	 * a process has opened and did not live to say so comes again, to the next, under the same.
+	 * So with opendir().
 	 */
 	int (*open)(void *foreign, uint64_t node, const struct view_caller *caller,
 		    struct fuse_file_info *fi, int32_t *ret_backing);

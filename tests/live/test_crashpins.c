@@ -18,6 +18,7 @@
 #define NAMES	   700
 #define CHUNK	   4096
 #define READ_KILLS 6
+#define HUGE_BYTES (300 << 20) /* of which there is a page */
 #define TAKEOVERS  6
 
 static void fill(void *arg)
@@ -408,6 +409,48 @@ static void test_what_is_open_goes_on(void **state)
 	munmap(progress, sizeof(*progress));
 }
 
+static void fill_huge(void *arg)
+{
+	int fd;
+
+	fill(arg);
+	fd = open("huge", O_WRONLY | O_CREAT | O_EXCL, 0644);
+	MUST(ftruncate(fd, HUGE_BYTES) == 0);
+	MUST(pwrite(fd, "end", 3, HUGE_BYTES - 3) == 3);
+	close(fd);
+}
+
+static void assert_reads_end(int fd)
+{
+	char end[8];
+
+	assert_int_equal(pread(fd, end, sizeof(end), HUGE_BYTES - 3), 3);
+	assert_memory_equal(end, "end", 3);
+}
+
+/* One that the kernel reads by itself goes on, and can be opened once more. */
+static void test_a_huge_file_goes_on(void **state)
+{
+	struct ksymfs *fs = *state;
+	struct jail *jail = jail_start(fill_huge, NULL);
+	_cleanup_free_ char *dir = ksymfs_path(fs, "pins/%d", jail->pid);
+	_cleanup_free_ char *path = ksymfs_path(fs, "pins/%d/root/huge", jail->pid);
+
+	pin(fs, jail->pid);
+	for (int i = 0; i < 2; i++) {
+		_cleanup_fd_ int first = open(path, O_RDONLY | O_CLOEXEC);
+		assert_return_code(first, errno);
+		assert_reads_end(first);
+		ksymfs_crash(fs);
+		assert_reads_end(first);
+		_cleanup_fd_ int second = open(path, O_RDONLY | O_CLOEXEC);
+		assert_return_code(second, errno);
+		assert_reads_end(second);
+	}
+	jail_stop(jail);
+	assert_return_code(rmdir(dir), errno);
+}
+
 /* A file that has lost its name while nobody else had it open is stale, and no other file. */
 static void test_a_deleted_file_is_stale(void **state)
 {
@@ -468,6 +511,7 @@ int main(void)
 		cmocka_unit_test(test_a_live_pin_goes_on),
 		cmocka_unit_test(test_names_and_age_stay),
 		cmocka_unit_test(test_what_is_open_goes_on),
+		cmocka_unit_test(test_a_huge_file_goes_on),
 		cmocka_unit_test(test_a_deleted_file_is_stale),
 		cmocka_unit_test(test_rmdir_lets_go_at_once),
 	};
