@@ -156,7 +156,8 @@ void pinleft_resume(struct pinroot *pinroot)
 	struct pintree *tree = NULL;
 
 	carry_take(CARRY_FOREIGN_NODE, take_node, &left);
-	qsort(left.nodes, left.count, sizeof(left.nodes[0]), compare_ids);
+	if (left.count)
+		qsort(left.nodes, left.count, sizeof(left.nodes[0]), compare_ids);
 	for (size_t i = 0; i < left.count; i++) {
 		struct saved_node *saved = left.nodes[i];
 
