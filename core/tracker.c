@@ -151,29 +151,50 @@ static int ask(void *arg, uint64_t addr, uint64_t *ret_start, uint64_t *ret_len,
 	return 0;
 }
 
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+/*
+ * The present comm of a process. The file stays open, for who loads one program loads more; it is
+ * that process's for good, also when another one has its pid.
+ */
+static ssize_t pread_comm(struct tracker *tracker, uint32_t pid, char comm[16])
+{
+	char path[32];
+
+	if (pid == tracker->comm_file.pid) {
+		ssize_t len = pread(tracker->comm_file.fd, comm, 16, 0);
+
+		if (len > 0)
+			return len;
+	}
+	close_fd(tracker->comm_file.fd);
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", pid);
+	tracker->comm_file.fd = open(path, O_RDONLY | O_CLOEXEC);
+	tracker->comm_file.pid = tracker->comm_file.fd >= 0 ? pid : 0;
+	return pread(tracker->comm_file.fd, comm, 16, 0);
+}
+
 /* A load's records all name one task: it is looked up once for a drain. */
 static void read_comm(void *arg, uint32_t pid, char ret[16])
 {
 	struct tracker *tracker = arg;
-	char path[32], comm[17];
+	struct batch *batch = &tracker->batch;
 
-	if (pid == tracker->batch.comm_pid) {
-		memcpy(ret, tracker->batch.comm, 16);
-		return;
+	if (pid != batch->comm_pid) {
+		char *comm = batch->comm;
+		ssize_t len = pread_comm(tracker, pid, comm);
+
+		/* 15 bytes and a newline at the most. */
+		if (len > 0 && comm[len - 1] == '\n')
+			len--;
+		comm[MAX(MIN(len, 15), 0)] = '\0';
+		batch->comm_pid = pid;
 	}
-	ret[0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/comm", pid);
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd >= 0 ? read(fd, comm, sizeof(comm) - 1) : 0;
-
-	if (len <= 0)
-		return;
-	comm[len] = '\0';
-	if (comm[len - 1] == '\n')
-		comm[len - 1] = '\0';
-	snprintf(ret, 16, "%.15s", comm);
-	tracker->batch.comm_pid = pid;
-	memcpy(tracker->batch.comm, ret, 16);
+	memcpy(ret, batch->comm, 16);
 }
 
 static const struct kstate_ops tracker_kstate_ops = {
@@ -532,7 +553,7 @@ int tracker_create(const struct tracker_options *options, struct tracker **ret)
 	CLEANUP(tracker_cleanup) struct tracker *tracker = allocated;
 
 	tracker->options = *options;
-	tracker->uevents = tracker->timer = tracker->stop = -1;
+	tracker->uevents = tracker->timer = tracker->stop = tracker->comm_file.fd = -1;
 	tracker->started = tracker->whole_at = monotonic_now();
 	if (carry_is_inherited())
 		tracker->whole_at = carry_root()->whole_at;
@@ -569,12 +590,6 @@ int tracker_create(const struct tracker_options *options, struct tracker **ret)
 	return 0;
 }
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 void tracker_destroy(struct tracker *tracker)
 {
 	if (!tracker)
@@ -589,6 +604,7 @@ void tracker_destroy(struct tracker *tracker)
 	close_fd(tracker->timer);
 	close_fd(tracker->stop);
 	close_fd(tracker->uevents);
+	close_fd(tracker->comm_file.fd);
 	rings_close(tracker->rings);
 	kernelname_close(tracker->kernelname);
 	kstate_deinit(&tracker->state);

@@ -27,7 +27,7 @@ struct batch {
 		struct prog *prog;
 	} * captures;
 	size_t capture_count, capture_size;
-	uint32_t comm_pid; /* whose comm is below; 0: nobody's */
+	uint32_t comm_pid; /* whose comm is below, empty if it has ended; 0: nobody's */
 	char comm[16];
 	bool failed; /* no memory: records are missing */
 };
@@ -43,6 +43,10 @@ struct tracker {
 	struct blob_pool *pool;
 	struct prog_reader *reader;
 	struct batch batch;
+	struct {
+		uint32_t pid; /* 0: none */
+		int fd;
+	} comm_file; /* of who loaded last */
 
 	struct rings *rings;
 	int uevents;

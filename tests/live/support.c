@@ -102,13 +102,19 @@ size_t count_lines_with(const char *text, const char *needle)
 	return count;
 }
 
-pid_t fork_as(pid_t pid)
+pid_t fork_again(pid_t pid)
 {
 	struct {
 		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
 			set_tid, set_tid_size, cgroup;
 	} args = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
-	pid_t child = syscall(SYS_clone3, &args, sizeof(args));
+
+	return syscall(SYS_clone3, &args, sizeof(args));
+}
+
+pid_t fork_as(pid_t pid)
+{
+	pid_t child = fork_again(pid);
 
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -160,7 +160,9 @@ size_t count_lines_with_prefix(const char *text, const char *prefix);
 size_t count_lines_with(const char *text, const char *needle);
 /* Runs a shell command, output to stderr; its exit status. */
 int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A process that does nothing, with a pid that was used before; -1 where it cannot be had. */
+/* fork() with a pid that was used before; -1 where it cannot be had. */
+pid_t fork_again(pid_t pid);
+/* The same, of a process that does nothing. */
 pid_t fork_as(pid_t pid);
 /* CLOCK_MONOTONIC, in ns. */
 uint64_t monotonic_ns(void);

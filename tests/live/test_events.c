@@ -72,6 +72,64 @@ static void test_load_and_unload(void **state)
 	oracle_deinit(&oracle);
 }
 
+static void assert_loaded_by(struct ksymfs *fs, const char *program, pid_t pid, const char *comm)
+{
+	_cleanup_free_ char *events = read_events(fs);
+	_cleanup_free_ char *end = NULL;
+
+	assert_true(asprintf(&end, " name=%s pid=%d comm=%s\n", program, pid, comm) > 0);
+	assert_non_null(strstr(events, end));
+}
+
+/* Who has another name by the next load is told by it; a comm of 15 bytes, and one of none. */
+static void test_renamed_loader(void **state)
+{
+	static const char *const names[][2] = {
+		{"before", "before"},
+		{"fifteen_bytes_x", "fifteen_bytes_x"},
+		{"", "-"},
+		{"after", "after"},
+	};
+	char comm[16], program[16];
+
+	prctl(PR_GET_NAME, comm);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(program, sizeof(program), "renamed_%zu", i);
+		prctl(PR_SET_NAME, names[i][0]);
+		close(load_simple(program, variant(10 + i)));
+		assert_loaded_by(*state, program, getpid(), names[i][1]);
+	}
+	prctl(PR_SET_NAME, comm);
+}
+
+static _Noreturn void load_as(const char *comm, const char *program, int number)
+{
+	prctl(PR_SET_NAME, comm);
+	_exit(load_simple(program, variant(number)) < 0);
+}
+
+/* A pid that another process has had. */
+static void test_loader_with_a_used_pid(void **state)
+{
+	int status;
+	pid_t first = fork();
+
+	if (first == 0)
+		load_as("first_loader", "by_first", 20);
+	assert_int_equal(waitpid(first, &status, 0), first);
+	assert_int_equal(status, 0);
+	pid_t second = fork_again(first);
+
+	if (second < 0)
+		skip_because("pid %d cannot be had again: %s", first, strerror(errno));
+	if (second == 0)
+		load_as("second_loader", "by_second", 21);
+	assert_int_equal(waitpid(second, &status, 0), first);
+	assert_int_equal(status, 0);
+	assert_loaded_by(*state, "by_first", first, "first_loader");
+	assert_loaded_by(*state, "by_second", first, "second_loader");
+}
+
 static void test_poll(void **state)
 {
 	_cleanup_fd_ int events = ksymfs_open(*state, "events");
@@ -234,6 +292,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_load_and_unload),
+		cmocka_unit_test(test_renamed_loader),
+		cmocka_unit_test(test_loader_with_a_used_pid),
 		cmocka_unit_test(test_poll),
 		cmocka_unit_test(test_slow_reader),
 		cmocka_unit_test(test_tails),
