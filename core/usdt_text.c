@@ -113,75 +113,76 @@ static void put_site(struct text *text, const struct usdt_file *file, const stru
 	text_putc(text, '\n');
 }
 
-int usdt_scan_notes(const struct usdt_scan *scan, struct text *text)
+/* What an object has to say in a text. It may stop once that is too long. */
+typedef void (*put_part_fn)(struct text *text, const struct usdt_file *file);
+
+static int put_parts(const struct usdt_scan *scan, put_part_fn put, struct text *text)
 {
 	const struct usdt_file *file;
+	int r = 0;
 
-	for (size_t i = 0; (file = next_file(scan, &i));) {
-		const struct notes *notes = &file->object->notes;
+	for (size_t i = 0; r == 0 && (file = next_file(scan, &i));) {
 		size_t start = text->len;
 
-		for (size_t j = 0; j < notes->site_count && text->len <= USDT_TEXT_MAX; j++)
-			put_site(text, file, &notes->sites[j]);
-		int r = usdt_settle_part(scan, text, start);
-
-		if (r < 0)
-			return r;
+		put(text, file);
+		r = usdt_settle_part(scan, text, start);
 	}
-	return 0;
+	return r;
+}
+
+static void put_sites(struct text *text, const struct usdt_file *file)
+{
+	const struct notes *notes = &file->object->notes;
+
+	for (size_t i = 0; i < notes->site_count && text->len <= USDT_TEXT_MAX; i++)
+		put_site(text, file, &notes->sites[i]);
+}
+
+static void put_probes(struct text *text, const struct usdt_file *file)
+{
+	const struct notes *notes = &file->object->notes;
+
+	for (size_t i = 0; i < notes->probe_count && text->len <= USDT_TEXT_MAX; i++) {
+		const struct note_probe *probe = &notes->probes[i];
+
+		if (!probe->valid)
+			continue;
+		text_printf(text, "usdt:%s:", file->path);
+		put_probe_name(text, notes_string(notes, probe->provider),
+			       notes_string(notes, probe->name));
+		text_putc(text, '\n');
+	}
+}
+
+static void put_object(struct text *text, const struct usdt_file *file)
+{
+	const struct notes *notes = &file->object->notes;
+	const struct mapping *mapping = file->place.mapping;
+
+	text_printf(text, "%s kind=%s build_id=", file->path, kind_name(file->kind));
+	if (notes->build_id_len)
+		text_hexdump(text, notes->build_id, notes->build_id_len);
+	else
+		text_putc(text, '-');
+	text_printf(text, " sites=%zu dev=%u:%u inode=%" PRIu64 " mapped=", notes->site_count,
+		    major(file->state.dev), minor(file->state.dev), (uint64_t)file->state.ino);
+	text_escape(text, mapping->path, mapping->path_len);
+	text_putc(text, '\n');
+}
+
+int usdt_scan_notes(const struct usdt_scan *scan, struct text *text)
+{
+	return put_parts(scan, put_sites, text);
 }
 
 int usdt_scan_probes(const struct usdt_scan *scan, struct text *text)
 {
-	const struct usdt_file *file;
-
-	for (size_t i = 0; (file = next_file(scan, &i));) {
-		const struct notes *notes = &file->object->notes;
-		size_t start = text->len;
-
-		for (size_t j = 0; j < notes->probe_count && text->len <= USDT_TEXT_MAX; j++) {
-			const struct note_probe *probe = &notes->probes[j];
-
-			if (!probe->valid)
-				continue;
-			text_printf(text, "usdt:%s:", file->path);
-			put_probe_name(text, notes_string(notes, probe->provider),
-				       notes_string(notes, probe->name));
-			text_putc(text, '\n');
-		}
-		int r = usdt_settle_part(scan, text, start);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return put_parts(scan, put_probes, text);
 }
 
 int usdt_scan_objects(const struct usdt_scan *scan, struct text *text)
 {
-	const struct usdt_file *file;
-
-	for (size_t i = 0; (file = next_file(scan, &i));) {
-		const struct notes *notes = &file->object->notes;
-		const struct mapping *mapping = file->place.mapping;
-		size_t start = text->len;
-
-		text_printf(text, "%s kind=%s build_id=", file->path, kind_name(file->kind));
-		if (notes->build_id_len)
-			text_hexdump(text, notes->build_id, notes->build_id_len);
-		else
-			text_putc(text, '-');
-		text_printf(
-			text, " sites=%zu dev=%u:%u inode=%" PRIu64 " mapped=", notes->site_count,
-			major(file->state.dev), minor(file->state.dev), (uint64_t)file->state.ino);
-		text_escape(text, mapping->path, mapping->path_len);
-		text_putc(text, '\n');
-		int r = usdt_settle_part(scan, text, start);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return put_parts(scan, put_object, text);
 }
 
 /* One that has a build id, and is none of those before it: they are mapped one after the other. */
