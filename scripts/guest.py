@@ -14,7 +14,6 @@ import shlex
 import shutil
 import signal
 import stat
-import struct
 import subprocess
 import sys
 import tempfile
@@ -220,13 +219,13 @@ def accelerated(arch):
     return arch == HOST and os.access('/dev/kvm', os.R_OK | os.W_OK)
 
 
-def machine(arch, scratch, cpus, memory, append):
-    """The command that boots what lies in scratch."""
+def machine(arch, kernel, scratch, cpus, memory, append):
+    """The command that boots a kernel with what lies in scratch."""
     this = MACHINES[arch]
     accel = 'kvm' if accelerated(arch) else 'tcg'
     return [this['qemu'], '-nodefaults', '-no-user-config', '-display', 'none',
             '-machine', f'{this["machine"]},accel={accel}', '-cpu', 'max',
-            '-smp', str(cpus), '-m', str(memory), '-no-reboot', '-kernel', f'{scratch}/kernel',
+            '-smp', str(cpus), '-m', str(memory), '-no-reboot', '-kernel', kernel,
             '-initrd', f'{scratch}/initrd', '-chardev', f'file,id=console,path={scratch}/console',
             '-chardev', f'file,id=results,path={scratch}/results', '-serial', 'chardev:console',
             *this['serial'], '-append',
@@ -277,26 +276,6 @@ class Results:
                 self.done = True
 
 
-def boot_image(root):
-    """What qemu can boot of the kernel in root: newer arm64 ones unpack themselves by EFI only."""
-    # Newer packages have it beside the modules.
-    (path,) = (glob.glob(os.path.join(root, 'boot', 'vmlinuz-*')) or
-               glob.glob(os.path.join(root, 'lib', 'modules', '*', 'vmlinuz')))
-    with open(path, 'rb') as file:
-        data = file.read()
-    # include/linux/pe.h, drivers/firmware/efi/libstub/zboot-header.S
-    if data[:2] != b'MZ' or data[4:8] != b'zimg':
-        return data
-    offset, size = struct.unpack('<II', data[8:16])
-    how = data[24:56].split(b'\0')[0].decode()
-    unpacker = {'gzip': 'gzip', 'xzkern': 'xz', 'zstd22': 'zstd', 'zstd': 'zstd'}.get(how)
-    if not unpacker or not shutil.which(unpacker):
-        raise Missing(f'{os.path.basename(path)} is packed by {how}: no program unpacks that')
-    done = subprocess.run([unpacker, '-dc'], input=data[offset:offset + size],
-                          capture_output=True, check=False)
-    return done.stdout
-
-
 class Patience:
     """How long a machine may take, by the processor time that it had: a busy host is no failure of
     the guest's. One that stands still without using any is given up too."""
@@ -337,16 +316,17 @@ def run(root, tests, seconds, cpus=2, memory=1024, append='', arch='amd64', sysr
     if not shutil.which(MACHINES[arch]['qemu']):
         raise Missing(f'no {MACHINES[arch]["qemu"]}: scripts/deps matrix')
     archive = make_archive(arch, root, sysroot, tests)
+    # Newer packages have it beside the modules.
+    (kernel,) = (glob.glob(os.path.join(root, 'boot', 'vmlinuz-*')) or
+                 glob.glob(os.path.join(root, 'lib', 'modules', '*', 'vmlinuz')))
     with tempfile.TemporaryDirectory() as scratch:
         console, results = (os.path.join(scratch, name) for name in ('console', 'results'))
-        with open(os.path.join(scratch, 'kernel'), 'wb') as file:
-            file.write(boot_image(root))
         with open(os.path.join(scratch, 'initrd'), 'wb') as file:
             archive.write(file)
         with open(results, 'wb'):
             pass
         told = Results(results)
-        command = machine(arch, scratch, cpus, memory, append)
+        command = machine(arch, kernel, scratch, cpus, memory, append)
         # Being ended, too, ends the machine.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

@@ -70,7 +70,7 @@ def ended_by(scratch, qemu, seconds, expected):
     for file in (os.path.join(boot, 'vmlinuz-1.0'), os.path.join(modules, 'modules.dep')):
         with open(file, 'wb'):
             pass
-    guest.machine = lambda _arch, place, *_: ['sh', '-c', f': > {place}/console; exec {path}']
+    guest.machine = lambda _arch, _kernel, place, *_: ['sh', '-c', f': > {place}/console; exec {path}']
     guest.shutil.which = lambda name: name
     (record,) = guest.run(scratch, [], seconds)
     return record['error'] and expected(record['error'])
