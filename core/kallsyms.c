@@ -178,14 +178,17 @@ static bool take_decimal(struct cursor *cursor, uint64_t *ret)
 	return cursor->at > start;
 }
 
-/* A word of at most max bytes, up to the first blank or byte that does not print in ASCII. */
+/*
+ * A word of at most max bytes, up to the first blank. Names may have any other byte: as calls its
+ * local labels `.L14\0022` and `.L14\0011`, and modules for arm64 are shipped with them.
+ */
 static bool take_word(struct cursor *cursor, size_t max, struct cursor *ret)
 {
 	ret->at = cursor->at;
 	while (cursor->at < cursor->end) {
 		unsigned char c = *cursor->at;
 
-		if (c <= ' ' || c == 0x7f)
+		if (c == ' ' || (c >= '\t' && c <= '\r') || c == '\0')
 			break;
 		cursor->at++;
 	}

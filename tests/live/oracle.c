@@ -189,6 +189,25 @@ static bool parse_row(char *line, bool has_size, struct symbol_row *ret)
 	return true;
 }
 
+/* Undoes ksyms' \ooo, in place. */
+static void unescape(char *name)
+{
+	char *to = name;
+	unsigned int byte;
+
+	for (const char *from = name; *from; to++) {
+		int len = 0;
+
+		if (*from == '\\' && sscanf(from, "\\%3o%n", &byte, &len) == 1 && len == 4) {
+			*to = byte;
+			from += len;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = '\0';
+}
+
 static void parse(char *text, bool has_size, struct symbol_list *ret)
 {
 	size_t capacity = count_lines_with(text, "");
@@ -201,6 +220,8 @@ static void parse(char *text, bool has_size, struct symbol_list *ret)
 	while ((line = next_line(&cursor))) {
 		if (!parse_row(line, has_size, &ret->rows[ret->count]))
 			fail_msg("line %zu is no symbol: %s", ret->count + 1, line);
+		if (has_size)
+			unescape(ret->rows[ret->count].name);
 		ret->count++;
 	}
 }

@@ -304,7 +304,7 @@ struct symbol_row {
 	uint64_t addr;
 	uint64_t size;
 	char type;
-	const char *name;
+	char *name;
 	const char *module; /* without brackets; "" for the core kernel */
 };
 struct symbol_list {

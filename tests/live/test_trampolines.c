@@ -19,6 +19,8 @@
 /* The kernel frees an image that is not used any more when every task has been elsewhere. */
 #define GONE_SECONDS 60
 #define CHURN	     6
+/* The kernel's own, of architectures that have no trampolines (yet). */
+#define ENOTSUPP 524
 
 /* ---- attaching ---- */
 
@@ -89,7 +91,8 @@ static void need_trampolines(void)
 		error = MIN(link, 0);
 	}
 	if (error)
-		skip_because("fentry is refused here: %s", strerror(-error));
+		skip_because("fentry is refused here: %s",
+			     error == -ENOTSUPP ? "ENOTSUPP" : strerror(-error));
 }
 
 /* ---- what ksymfs says of them ---- */
