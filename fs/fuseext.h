@@ -27,7 +27,7 @@ struct fuseext {
 	/* What the reply agreed to. Set before the first request of a file comes. */
 	atomic_bool passthrough;
 	atomic_bool mmap_direct_io;
-	bool can_resend; /* the kernel sends again what was not answered */
+	atomic_bool can_resend; /* the kernel sends again what was not answered */
 };
 
 /* Takes note of an INIT request; anything else is left alone. */

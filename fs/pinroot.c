@@ -52,18 +52,51 @@ void pintree_unref(struct pintree *tree)
 	free(tree);
 }
 
-/* Under the lock: is there room for one more call that could hang? */
-static bool must_refuse(const struct pinroot *pinroot, const struct pintree *tree, uint64_t now)
+/* A process that is pinned once more has another tree, but the same files that do not answer. */
+static bool is_alike(const struct pincall *call, const struct pinnode *node,
+		     const struct pintree *tree)
 {
-	unsigned int own = 0, all = 0;
+	const struct root_identity *a = &call->node->what.identity, *b = &node->what.identity;
+
+	return call->tree == tree || (a->type == S_IFREG && b->type == S_IFREG && a->dev == b->dev);
+}
+
+/* Under the lock: is there room for one more call that could hang? -EBUSY; -EAGAIN: not yet. */
+static int find_room(const struct pinroot *pinroot, const struct pinnode *node,
+		     const struct pintree *tree)
+{
+	unsigned int own = 0, own_stuck = 0, stuck = 0;
+	uint64_t now = clock_ns();
 
 	for (const struct pincall *call = pinroot->calls; call; call = call->next) {
-		if (now - call->since <= STUCK_NS)
-			continue;
-		all++;
-		own += call->tree == tree;
+		bool is_stuck = now - call->since > STUCK_NS, own_one = is_alike(call, node, tree);
+
+		own += own_one;
+		own_stuck += own_one && is_stuck;
+		stuck += is_stuck;
 	}
-	return own >= STUCK_MAX_OF_TREE || (own && all >= STUCK_MAX);
+	if (own_stuck >= STUCK_MAX_OF_TREE || (own_stuck && stuck >= STUCK_MAX))
+		return -EBUSY;
+	return own >= STUCK_MAX ? -EAGAIN : 0;
+}
+
+/* Under the lock. So many at once may all hang: then that is known within STUCK_NS. */
+static int wait_for_room(struct pincall *call, const struct pintree *tree)
+{
+	struct pinroot *pinroot = call->pinroot;
+	uint64_t until = call->since + STUCK_NS;
+	const struct timespec deadline = {until / NSEC_PER_SEC, until % NSEC_PER_SEC};
+	int r;
+
+	while (!tree->dead && (r = find_room(pinroot, call->node, tree)) != 0) {
+		if (r == -EBUSY || pthread_cond_timedwait(&pinroot->left, &pinroot->lock,
+							  &deadline) == ETIMEDOUT) {
+			pinroot->refused++;
+			return -EBUSY;
+		}
+	}
+	call->since = clock_ns();
+	return tree->dead ? -ESTALE : 0;
 }
 
 /* From here on the call is one of those into this tree. */
@@ -72,12 +105,10 @@ static int join_tree(struct pincall *call, struct pintree *tree)
 	struct pinroot *pinroot = call->pinroot;
 
 	LOCKED(&pinroot->lock);
-	if (tree->dead)
-		return -ESTALE;
-	if (must_refuse(pinroot, tree, call->since)) {
-		pinroot->refused++;
-		return -EBUSY;
-	}
+	int r = wait_for_room(call, tree);
+
+	if (r < 0)
+		return r;
 	call->tree = pintree_ref(tree);
 	call->root = root_ref(tree->root);
 	call->next = pinroot->calls;
@@ -114,6 +145,7 @@ static bool leave_tree(struct pincall *call)
 	while (*at != call)
 		at = &(*at)->next;
 	*at = call->next;
+	pthread_cond_broadcast(&pinroot->left);
 	return call->tree->dead;
 }
 
@@ -225,6 +257,7 @@ static void kill_tree(struct pinroot *pinroot, struct pintree *tree)
 		at = &(*at)->next;
 	*at = tree->next;
 	tree->dead = true;
+	pthread_cond_broadcast(&pinroot->left);
 }
 
 struct meant {
@@ -576,6 +609,16 @@ static size_t max_node_fds(void)
 	return MAX(limit.rlim_cur / 4, (rlim_t)8);
 }
 
+static void init_condition(pthread_cond_t *condition)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
 int pinroot_create(struct session *session, struct pinroot **ret)
 {
 	static const struct pinnode_what hidden = {.kind = PINNODE_HIDDEN};
@@ -595,6 +638,7 @@ int pinroot_create(struct session *session, struct pinroot **ret)
 		return r;
 	}
 	pthread_mutex_init(&pinroot->lock, NULL);
+	init_condition(&pinroot->left);
 	pthread_mutex_init(&pinroot->file_lock, NULL);
 	handles_init(&pinroot->handles, CARRY_FOREIGN_FILE, &carry_root()->last_foreign,
 		     pinfile_destroy_handle);
@@ -625,6 +669,7 @@ void pinroot_destroy(struct pinroot *pinroot)
 	handles_deinit(&pinroot->handles);
 	offload_destroy(pinroot->offload);
 	pinnodes_deinit(&pinroot->nodes);
+	pthread_cond_destroy(&pinroot->left);
 	pthread_mutex_destroy(&pinroot->lock);
 	pthread_mutex_destroy(&pinroot->file_lock);
 	free(pinroot);

@@ -35,6 +35,7 @@ struct pinroot {
 	pthread_mutex_t lock;
 	struct pintree *trees;
 	struct pincall *calls; /* in progress */
+	pthread_cond_t left;   /* one has ended */
 	uint64_t refused;      /* calls, because too many hung */
 
 	struct handles handles;

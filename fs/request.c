@@ -40,6 +40,12 @@ static void list_foreign(struct request *request)
 	request->is_listed = true;
 }
 
+static void add_reference(struct request *request)
+{
+	LOCKED(&request->session->foreign_lock);
+	request->refs++;
+}
+
 /* Returns whether nobody uses the request any more. */
 static bool drop_reference(struct request *request)
 {
@@ -188,11 +194,14 @@ static void interrupt(fuse_req_t fuse, void *data)
 	struct request *request = data;
 	int expected = REQUEST_OPEN;
 
-	if (!atomic_compare_exchange_strong(&request->state, &expected, REQUEST_INTERRUPTED))
-		return;
-	if (pool_cancel(request->pool, &request->job))
-		request_free(request);
-	fuse_reply_err(fuse, EINTR);
+	/* It is there, for who has answered waits for us; but it goes once we have. */
+	add_reference(request);
+	if (atomic_compare_exchange_strong(&request->state, &expected, REQUEST_INTERRUPTED)) {
+		if (pool_cancel(request->pool, &request->job))
+			request_free(request);
+		fuse_reply_err(fuse, EINTR);
+	}
+	request_free(request);
 }
 
 /* One that is meant and that nobody has answered: it is the caller's to answer, and to free. */

@@ -420,12 +420,58 @@ static void test_let_go_of_hung(void **state)
 	ksymfs_stop(fs);
 }
 
+static int read_small(void *arg)
+{
+	return run("test $(cat %s) = 0123456789", (const char *)arg);
+}
+
+static void start_crowd(const struct ksymfs *fs, pid_t pid, pid_t *readers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		readers[i] = start_reader(fs, pid, 2 * (int)i + 1);
+}
+
+static void end_crowd(pid_t *readers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		kill_and_wait(readers[i]);
+}
+
+/*
+ * More readers than there are workers, all at once, of what does not answer; and the same once more
+ * behind a new pin of the process. Who reads of another root has to wait a moment at the most.
+ */
+static void test_crowds(void **state)
+{
+	static const char *const options[] = {"--pin-cross=fuse", NULL};
+	struct ksymfs *fs = ksymfs_start(options);
+	struct jail *jail = jail_start(fill_mute, NULL), *other = jail_start(fill_big, NULL);
+	pid_t pid = jail->pid, readers[100];
+
+	pin(fs, other->pid);
+	_cleanup_free_ char *small = ksymfs_path(fs, "pins/%d/root/small", other->pid);
+
+	for (int i = 0; i < 3; i++) {
+		pin(fs, pid);
+		start_crowd(fs, pid, readers, ARRAY_SIZE(readers));
+		assert_true(wait_until(four_hang, fs, 10));
+		assert_int_equal(run_for(read_small, small, 20), 0);
+		end_crowd(readers, ARRAY_SIZE(readers));
+		unpin(fs, pid);
+	}
+	assert_true(hung_calls(fs) < 64);
+	jail_stop(jail);
+	jail_stop(other);
+	ksymfs_stop(fs);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads),  cmocka_unit_test(test_is_live),
 		cmocka_unit_test(test_names),  cmocka_unit_test(test_permissions),
 		cmocka_unit_test(test_let_go), cmocka_unit_test(test_let_go_of_hung),
+		cmocka_unit_test(test_crowds),
 	};
 
 	return live_run(tests);
