@@ -156,7 +156,7 @@ int tracker_walk_programs(struct tracker *tracker, bool announce, struct differe
 		ids[count++] = id;
 		if (prog && prog_is_loaded(prog))
 			continue;
-		r = prog_capture(tracker->reader, id, &prog);
+		r = tracker_capture(tracker, id, &prog);
 		if (r < 0) {
 			/* One that went meanwhile is no error; another's error is not the end. */
 			if (r != -ENOENT)

@@ -293,6 +293,13 @@ bool bpf_symbol_tag(const char *name, uint8_t ret_tag[8])
 	return true;
 }
 
+const char *bpf_symbol_name(const char *name)
+{
+	bool has_name = is_prog_name(name) && name[PROG_PREFIX_LEN + TAG_DIGITS] == '_';
+
+	return has_name ? name + PROG_PREFIX_LEN + TAG_DIGITS + 1 : NULL;
+}
+
 static enum symbol_kind kind_of(const char *name, const char *module)
 {
 	if (!module)

@@ -73,5 +73,7 @@ int module_list_parse(const char *data, size_t len, struct module_list *ret, siz
 enum symbol_kind bpf_symbol_kind(const char *name);
 /* The tag in a program's symbol (bpf_prog_TAG...): false if it has none. */
 bool bpf_symbol_tag(const char *name, uint8_t ret_tag[8]);
+/* What follows the tag in one, within it: NULL if nothing does. */
+const char *bpf_symbol_name(const char *name);
 
 #endif

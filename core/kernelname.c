@@ -169,6 +169,18 @@ void kernelname_close(struct kernelname *kernelname)
 	free(kernelname);
 }
 
+uint32_t kernelname_prog_id(const struct kernelname *kernelname)
+{
+	struct bpf_prog_info info = {};
+	union bpf_attr attr = {
+		.info.bpf_fd = kernelname->prog_fd,
+		.info.info_len = sizeof(info),
+		.info.info = (uintptr_t)&info,
+	};
+
+	return bpf(BPF_OBJ_GET_INFO_BY_FD, &attr) < 0 ? 0 : info.id;
+}
+
 int kernelname_ask(struct kernelname *kernelname, uint64_t addr, struct kernelname_answer *ret)
 {
 	struct exchange *exchange = kernelname->exchange;

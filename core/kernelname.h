@@ -30,6 +30,9 @@ int kernelname_open(struct kernelname **ret);
 void kernelname_close(struct kernelname *kernelname); /* NULL is fine */
 DEFINE_CLEANUP(kernelname, struct kernelname *, kernelname_close)
 
+/* The id of the program that asks; 0: not known. */
+uint32_t kernelname_prog_id(const struct kernelname *kernelname);
+
 /*
  * Names addr as %pS does. At the first byte of an image the kernel may name the neighbour that ends
  * there: ask for start + 1. -ENOENT where the kernel prints a bare number.

@@ -25,6 +25,7 @@
 #include "core/eventlog.h"
 #include "core/history.h"
 #include "core/progset.h"
+#include "core/remains.h"
 #include "core/ring.h"
 #include "core/symtab.h"
 #include "core/text.h"
@@ -103,6 +104,7 @@ struct kstate {
 	uint64_t history_since; /* CLOCK_MONOTONIC ns from which on history is whole */
 	uint64_t lost_records;
 	uint64_t captured, gone; /* programs read in time, and not */
+	uint64_t recovered;	 /* of those that were not: what they left came later */
 	uint64_t out_of_memory;	 /* changes that could not be kept: a resync is due */
 };
 
@@ -113,6 +115,12 @@ void kstate_deinit(struct kstate *state);
 
 /* Applies a KSYMBOL, BPF_EVENT or LOST record; others are ignored. */
 void kstate_apply(struct kstate *state, const struct record *record);
+
+/*
+ * A program was freed and left this. The records of its load have been applied, if there were any.
+ * What is known already changes nothing.
+ */
+void kstate_apply_remains(struct kstate *state, const struct remains *remains);
 
 /*
  * Adds a program that was found loaded at or after `seen` (CLOCK_MONOTONIC ns, taken before the

@@ -417,6 +417,32 @@ void kstate_apply_unload(struct kstate *state, const struct record *record)
 	unload_program(state, prog, record->time);
 }
 
+void kstate_apply_remains(struct kstate *state, const struct remains *remains)
+{
+	CLEANUP(prog_cleanup) struct prog *prog = NULL;
+	uint64_t freed = remains->head.freed;
+	const struct prog *known =
+		progset_find_missed(state->programs, remains->funcs[0].addr, freed);
+
+	/*
+	 * A load begins before its record is written, and an unload's record is written before the
+	 * program is freed; if that is not so, these are the remains of another one at the same
+	 * place, which was captured.
+	 */
+	if (!known || memcmp(known->tag, remains->head.tag, sizeof(known->tag)) != 0 ||
+	    known->loaded_mono < remains->loaded_mono || atomic_load(&known->unloaded_mono) > freed)
+		return;
+	int r = prog_from_remains(state->pool, known, remains, &prog);
+
+	if (r == 0)
+		r = progset_replace(state->programs, prog);
+	/* A look at what is loaded would not find it: there is nothing to be made good. */
+	if (r < 0)
+		return;
+	state->recovered++;
+	kstate_changed(state, KSTATE_PROGRAMS, freed);
+}
+
 int kstate_found_program(struct kstate *state, struct prog *prog, uint64_t seen, bool announce)
 {
 	CLEANUP(prog_cleanup) struct prog *owned = prog;

@@ -5,7 +5,11 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+/* KSYM_NAME_LEN of 6.1 and later; before, it was 128 and no name came near it. */
+#define SYMBOL_SIZE 512
 
 static void funcs_free(struct prog_func *funcs, size_t count)
 {
@@ -67,6 +71,21 @@ int prog_from_records(uint32_t id, const uint8_t tag[BPF_TAG_SIZE], struct prog_
 	}
 	*ret = take_ptr(prog);
 	return 0;
+}
+
+char *prog_symbol_name(const uint8_t tag[BPF_TAG_SIZE], const char *name)
+{
+	static const char digits[] = "0123456789abcdef";
+	char symbol[SYMBOL_SIZE] = "bpf_prog_";
+	size_t len = strlen(symbol);
+
+	for (int i = 0; i < BPF_TAG_SIZE; i++) {
+		symbol[len++] = digits[tag[i] >> 4];
+		symbol[len++] = digits[tag[i] & 0xf];
+	}
+	if (name)
+		snprintf(symbol + len, sizeof(symbol) - len, "_%s", name);
+	return strdup(symbol);
 }
 
 int prog_next_id(uint32_t id, uint32_t *ret)

@@ -53,8 +53,9 @@ struct prog {
 
 	uint32_t id;
 	uint8_t tag[BPF_TAG_SIZE];
-	bool captured; /* false: gone before it was read; only what the records said is below */
-	int error;     /* -errno of a capture that failed, else 0 */
+	bool captured;	/* false: gone before it was read; only what the records said is below */
+	bool at_unload; /* captured as the kernel freed it: see remains.h */
+	int error;	/* -errno of a capture that failed, else 0 */
 	struct bpf_prog_info info; /* as read, pointers zeroed; zeros if not captured */
 	char *name;		   /* the full (BTF) name, else info.name, else NULL */
 
@@ -124,6 +125,8 @@ int prog_btf_name(struct prog_reader *reader, uint32_t obj_id, uint32_t type_id,
  */
 int prog_from_records(uint32_t id, const uint8_t tag[BPF_TAG_SIZE], struct prog_func *funcs,
 		      size_t func_count, int error, struct prog **ret);
+/* bpf_prog_TAG[_NAME], as kallsyms names a function: a string of the caller's. NULL: no memory. */
+char *prog_symbol_name(const uint8_t tag[BPF_TAG_SIZE], const char *name);
 /* The id after `id`, from 0 on. -ENOENT at the end, -EPERM, -EINVAL, -ENOSYS. */
 int prog_next_id(uint32_t id, uint32_t *ret);
 

@@ -20,9 +20,6 @@
 #include "core/btf.h"
 #include "core/prog.h"
 
-/* KSYM_NAME_LEN of 6.1 and later; before, it was 128 and no name came near it. */
-#define SYMBOL_SIZE 512
-
 /* Room for arrays that is kept between captures, and what one program may need at the most. */
 #define BUFFER_KEEP_BYTES ((size_t)2 << 20)
 #define BUFFER_MAX_BYTES  ((size_t)256 << 20)
@@ -397,21 +394,6 @@ static int name_funcs_by_btf(struct prog_reader *reader, struct prog *prog)
 	return 0;
 }
 
-static char *symbol_name(const uint8_t tag[BPF_TAG_SIZE], const char *name)
-{
-	static const char digits[] = "0123456789abcdef";
-	char symbol[SYMBOL_SIZE] = "bpf_prog_";
-	size_t len = strlen(symbol);
-
-	for (int i = 0; i < BPF_TAG_SIZE; i++) {
-		symbol[len++] = digits[tag[i] >> 4];
-		symbol[len++] = digits[tag[i] & 0xf];
-	}
-	if (name)
-		snprintf(symbol + len, sizeof(symbol) - len, "_%s", name);
-	return strdup(symbol);
-}
-
 /* Names functions as bpf_prog_ksym_set_name() does: BTF, else info.name for the main program. */
 static int name_funcs(struct prog_reader *reader, struct prog *prog)
 {
@@ -424,7 +406,7 @@ static int name_funcs(struct prog_reader *reader, struct prog *prog)
 		struct prog_func *func = &prog->funcs[i];
 		const char *name = func->name ? func->name : i == 0 ? main_name : "F";
 
-		func->symbol = symbol_name(func->tag, name);
+		func->symbol = prog_symbol_name(func->tag, name);
 		if (!func->symbol)
 			return -ENOMEM;
 	}

@@ -32,7 +32,7 @@ struct prog_record {
 	uint32_t loader_pid;
 	char loader_comm[16];
 	uint8_t tag[BPF_TAG_SIZE];
-	uint8_t captured;
+	uint8_t captured, at_unload;
 	uint8_t jited_state, xlated_state, btf_state, lines_state;
 	uint32_t name, first_symbol, attach_target; /* strings */
 	uint32_t func_count, map_count, strings_len;
@@ -95,6 +95,7 @@ static void fill(const struct prog *prog, struct prog_record *record)
 	memcpy(record->loader_comm, prog->loader_comm, sizeof(record->loader_comm));
 	memcpy(record->tag, prog->tag, sizeof(record->tag));
 	record->captured = prog->captured;
+	record->at_unload = prog->at_unload;
 	record->jited_state = prog->jited_state;
 	record->xlated_state = prog->xlated_state;
 	record->btf_state = prog->btf_state;
@@ -247,6 +248,7 @@ static struct prog *restore(const struct prog_record *record, struct blob_pool *
 	prog->id = record->id;
 	memcpy(prog->tag, record->tag, sizeof(prog->tag));
 	prog->captured = record->captured;
+	prog->at_unload = record->at_unload;
 	prog->error = record->error;
 	prog->info = record->info;
 	prog->loaded_mono = record->loaded_mono;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Programs by id, by tag and by name (hash tables) and by age (a queue): see progset.h. */
+/* Programs by id, by tag, by name and by address (hash tables) and by age (a queue): see progset.h.
+ */
 #include "core/progset.h"
 
 #include <errno.h>
@@ -49,8 +50,15 @@ struct name {
 	TAILQ_HEAD(, slot) slots;
 };
 
+/* One that was not captured, by the address of its main function. */
+struct missed {
+	struct chain_link link;
+	struct slot *slot; /* NULL: it is none */
+};
+
 struct slot {
 	struct chain_link link;
+	struct missed missed;
 	uint32_t id;
 	struct prog *prog;
 	struct prog_record *record; /* for a process that takes over; NULL */
@@ -68,6 +76,7 @@ struct progset {
 	struct chains by_id;   /* of struct slot */
 	struct chains by_tag;  /* of struct tag */
 	struct chains by_name; /* of struct name */
+	struct chains by_addr; /* of struct missed */
 	TAILQ_HEAD(, slot) retained;
 	size_t loaded_count, retained_count;
 	size_t own_bytes; /* of retained entries */
@@ -90,7 +99,7 @@ int progset_create(struct blob_pool *pool, struct progset **ret)
 	set->pool = pool;
 	TAILQ_INIT(&set->retained);
 	if (chains_init(&set->by_id) < 0 || chains_init(&set->by_tag) < 0 ||
-	    chains_init(&set->by_name) < 0) {
+	    chains_init(&set->by_name) < 0 || chains_init(&set->by_addr) < 0) {
 		progset_destroy(set);
 		return -ENOMEM;
 	}
@@ -177,7 +186,7 @@ static void insert_member(struct member *member)
 	struct members *members = members_of(member);
 	struct member *other = TAILQ_LAST(members, members);
 
-	if (!other || is_newer(other, member)) {
+	if (!other || !is_newer(member, other)) {
 		TAILQ_INSERT_TAIL(members, member, next);
 		return;
 	}
@@ -277,8 +286,23 @@ static void leave_name(struct progset *set, struct slot *slot)
 	free(name);
 }
 
+static uint64_t hash_addr(const struct progset *set, uint64_t addr)
+{
+	return chains_hash(&set->by_addr, &addr, sizeof(addr));
+}
+
+static void join_missed(struct progset *set, struct slot *slot)
+{
+	if (slot->prog->captured || !slot->prog->func_count)
+		return;
+	slot->missed.slot = slot;
+	chains_add(&set->by_addr, &slot->missed.link, hash_addr(set, slot->prog->funcs[0].addr));
+}
+
 static void free_slot(struct progset *set, struct slot *slot)
 {
+	if (slot->missed.slot)
+		chains_remove(&set->by_addr, &slot->missed.link);
 	if (slot->name)
 		leave_name(set, slot);
 	for (size_t i = 0; i < slot->member_count; i++) {
@@ -324,15 +348,15 @@ static size_t bytes_beside_blobs(const struct slot *slot)
 	return bytes;
 }
 
-int progset_add(struct progset *set, struct prog *prog)
+/* A slot that tags and names lead to, and the id does not yet. */
+static int make_slot(struct progset *set, struct prog *prog, bool retained, struct slot **ret)
 {
-	if (find_slot(set, prog->id))
-		return -EEXIST;
 	struct slot *slot = calloc(1, sizeof(*slot));
 
 	if (!slot)
 		return -ENOMEM;
 	slot->id = prog->id;
+	slot->retained = retained;
 	slot->prog = prog_ref(prog);
 	slot->members = calloc(prog->func_count + 1, sizeof(slot->members[0]));
 	int r = slot->members ? join_tag(set, slot, prog->tag) : -ENOMEM;
@@ -345,9 +369,24 @@ int progset_add(struct progset *set, struct prog *prog)
 		free_slot(set, slot);
 		return r;
 	}
-	chains_add(&set->by_id, &slot->link, hash_id(set, slot->id));
+	join_missed(set, slot);
 	slot->record = prog_keep(prog);
 	slot->own_bytes = bytes_beside_blobs(slot);
+	*ret = slot;
+	return 0;
+}
+
+int progset_add(struct progset *set, struct prog *prog)
+{
+	struct slot *slot;
+
+	if (find_slot(set, prog->id))
+		return -EEXIST;
+	int r = make_slot(set, prog, false, &slot);
+
+	if (r < 0)
+		return r;
+	chains_add(&set->by_id, &slot->link, hash_id(set, slot->id));
 	set->loaded_count++;
 	return 0;
 }
@@ -367,6 +406,22 @@ static void count_blobs(const struct prog *prog, void (*count)(struct blob *))
 	for (size_t i = 0; i < ARRAY_SIZE(blobs); i++)
 		if (blobs[i])
 			count(blobs[i]);
+}
+
+struct prog *progset_find_missed(const struct progset *set, uint64_t addr, uint64_t freed)
+{
+	struct chain_link *link = chains_find(&set->by_addr, hash_addr(set, addr));
+	struct prog *found = NULL;
+
+	/* Each in its turn was there: the last to come before it was freed is the one. */
+	for (; link; link = chain_next(link)) {
+		struct prog *prog = ((struct missed *)link)->slot->prog;
+
+		if (prog->funcs[0].addr == addr && prog->loaded_mono <= freed &&
+		    (!found || prog->loaded_mono > found->loaded_mono))
+			found = prog;
+	}
+	return found;
 }
 
 int progset_unload(struct progset *set, uint32_t id, uint64_t mono, uint64_t unix_ns)
@@ -409,6 +464,26 @@ static void remove_slot(struct chain_link *link, void *arg)
 	free_slot(set, slot);
 }
 
+int progset_replace(struct progset *set, struct prog *prog)
+{
+	struct slot *old = find_slot(set, prog->id), *slot;
+	int r = old ? make_slot(set, prog, old->retained, &slot) : -ENOENT;
+
+	if (r < 0)
+		return r;
+	if (slot->retained) {
+		TAILQ_INSERT_BEFORE(old, slot, by_age);
+		count_blobs(slot->prog, blob_retain);
+		set->own_bytes += slot->own_bytes;
+		set->retained_count++;
+	} else {
+		set->loaded_count++;
+	}
+	remove_slot(&old->link, set);
+	chains_add(&set->by_id, &slot->link, hash_id(set, slot->id));
+	return 0;
+}
+
 int progset_remove(struct progset *set, uint32_t id)
 {
 	struct slot *slot = find_slot(set, id);
@@ -428,6 +503,7 @@ void progset_destroy(struct progset *set)
 	chains_deinit(&set->by_id);
 	chains_deinit(&set->by_tag);
 	chains_deinit(&set->by_name);
+	chains_deinit(&set->by_addr);
 	free(set);
 }
 

@@ -33,6 +33,16 @@ int progset_add(struct progset *set, struct prog *prog);
 struct prog *progset_find(const struct progset *set, uint32_t id);
 /* Marks a loaded program unloaded and starts to retain it. -ENOENT if no such one is loaded. */
 int progset_unload(struct progset *set, uint32_t id, uint64_t mono, uint64_t unix_ns);
+/*
+ * The program whose main function was at addr until `freed` (CLOCK_MONOTONIC ns), of those that
+ * were not captured; not referenced, NULL if there is none.
+ */
+struct prog *progset_find_missed(const struct progset *set, uint64_t addr, uint64_t freed);
+/*
+ * Puts a program in the place of the one of its id, taking a reference: of the same age, and loaded
+ * or retained, as that one is. -ENOENT if there is none, -ENOMEM.
+ */
+int progset_replace(struct progset *set, struct prog *prog);
 /* Forgets a program. -ENOENT. */
 int progset_remove(struct progset *set, uint32_t id);
 

@@ -20,6 +20,7 @@ enum source_id {
 	SOURCE_RINGS,
 	SOURCE_UEVENTS,
 	SOURCE_NAMES,
+	SOURCE_UNLOAD,
 	SOURCE_MODULES,
 	SOURCE_IMAGES,
 	SOURCE_COUNT,
@@ -30,6 +31,7 @@ static const struct {
 	const char *tried;
 	const char *without;
 	const char *remedy;
+	bool optional; /* without it all is well, as far as it goes */
 } sources[SOURCE_COUNT] = {
 	[SOURCE_KALLSYMS] =
 		{"kallsyms", "reading /proc/kallsyms",
@@ -49,6 +51,13 @@ static const struct {
 			  "trampolines and other images have the length of a page, cut at the next "
 			  "symbol",
 			  "needs Linux 5.14 and CAP_BPF with CAP_PERFMON, or CAP_SYS_ADMIN"},
+	[SOURCE_UNLOAD] =
+		{"capture-at-unload",
+		 "loading a BPF program that copies programs as they are freed",
+		 "programs that are closed faster than they are read have no contents",
+		 "needs CAP_BPF with CAP_PERFMON, fentry programs (CONFIG_DEBUG_INFO_BTF, "
+		 "CONFIG_FUNCTION_TRACER), no lockdown, and a build with clang and bpftool",
+		 true},
 	[SOURCE_MODULES] = {"modules", "reading /proc/modules",
 			    "the last symbol of a module has no size", "needs CAP_SYSLOG"},
 	[SOURCE_IMAGES] = {"image-list", "reading BPF symbols from /proc/kallsyms",
@@ -69,6 +78,8 @@ static int source_error(const struct tracker *tracker, enum source_id id)
 		return tracker->uevents_source.error;
 	case SOURCE_NAMES:
 		return tracker->kernelname_source.error;
+	case SOURCE_UNLOAD:
+		return tracker->unload_source.error;
 	case SOURCE_MODULES:
 		return tracker->modules_source.error;
 	case SOURCE_IMAGES:
@@ -86,7 +97,8 @@ static void append_source(struct text *text, enum source_id id, int error, size_
 		text_puts(text, "ok");
 		return;
 	}
-	text_printf(text, "missing: %s failed: ", sources[id].tried);
+	text_printf(text, "%s: %s failed: ", sources[id].optional ? "off" : "missing",
+		    sources[id].tried);
 	if (id == SOURCE_KALLSYMS && error == -EACCES)
 		text_puts(text, "every address is 0 for this process");
 	else if (id == SOURCE_IMAGES && error == -ENODATA)
@@ -101,7 +113,7 @@ static void append_source(struct text *text, enum source_id id, int error, size_
 static bool is_healthy(const struct tracker *tracker)
 {
 	for (int id = 0; id < SOURCE_COUNT; id++)
-		if (source_error(tracker, id) != 0)
+		if (source_error(tracker, id) != 0 && !sources[id].optional)
 			return false;
 	return !tracker->resync_due;
 }
@@ -110,6 +122,38 @@ bool tracker_is_healthy(struct tracker *tracker)
 {
 	LOCKED(&tracker->lock);
 	return is_healthy(tracker);
+}
+
+static void write_unload(const struct tracker *tracker, struct text *text)
+{
+	struct unload_stats stats;
+
+	if (!tracker->unload)
+		return;
+	unload_get_stats(tracker->unload, &stats);
+	text_printf(text,
+		    "unloads: copied=%" PRIu64 " known=%" PRIu64 " dropped=%" PRIu64
+		    " failed=%" PRIu64 " recursion_misses=%" PRIu64 "\n",
+		    stats.copied, stats.known, stats.dropped, stats.failed, stats.missed);
+}
+
+static void write_unload_metrics(const struct tracker *tracker, struct text *text)
+{
+	struct unload_stats stats = {};
+
+	if (tracker->unload)
+		unload_get_stats(tracker->unload, &stats);
+	metric_write(text, "unload_copied_total", "Programs copied as they were freed.",
+		     stats.copied);
+	metric_write(text, "unload_known_total", "Freed programs that had been read in time.",
+		     stats.known);
+	metric_write(text, "unload_dropped_total", "Freed programs that found the ring full.",
+		     stats.dropped);
+	metric_write(text, "unload_failed_total", "Freed programs that could not be copied.",
+		     stats.failed);
+	metric_write(text, "unload_recursion_misses_total",
+		     "Freed programs that the kernel did not run the copying program for.",
+		     stats.missed);
 }
 
 void tracker_status(struct tracker *tracker, struct text *text)
@@ -138,6 +182,8 @@ void tracker_status(struct tracker *tracker, struct text *text)
 		    progset_retained_bytes(state->programs) + history_bytes(state->history));
 	text_printf(text, "captured: %" PRIu64 "\n", state->captured);
 	text_printf(text, "gone_before_read: %" PRIu64 "\n", state->gone);
+	text_printf(text, "recovered_at_unload: %" PRIu64 "\n", state->recovered);
+	write_unload(tracker, text);
 	text_printf(text, "lost_records: %" PRIu64 "\n", state->lost_records);
 	text_printf(text, "resyncs: %" PRIu64 "\n", tracker->resyncs);
 	text_printf(text, "kallsyms_reads: %" PRIu64 "\n", tracker->kallsyms_reads);
@@ -173,6 +219,10 @@ void tracker_metrics(struct tracker *tracker, struct text *text)
 	metric_write(text, "programs_captured_total", "Programs read in time.", state->captured);
 	metric_write(text, "programs_gone_total", "Programs gone before they were read.",
 		     state->gone);
+	metric_write(text, "programs_recovered_total",
+		     "Of programs that were gone, those copied as they were freed.",
+		     state->recovered);
+	write_unload_metrics(tracker, text);
 	metric_write(text, "records_total", "Records taken from the perf rings.", rings.records);
 	metric_write(text, "records_lost_total", "Records that the kernel had no room for.",
 		     state->lost_records);
@@ -225,6 +275,13 @@ static int check_names(void)
 	return kernelname_open(&kernelname);
 }
 
+static int check_unload(void)
+{
+	CLEANUP(unload_cleanup) struct unload *unload = NULL;
+
+	return unload_open(&unload);
+}
+
 static int check_modules(void)
 {
 	_cleanup_fd_ int fd = open("/proc/modules", O_RDONLY | O_CLOEXEC);
@@ -254,6 +311,7 @@ bool tracker_check(struct text *text)
 		[SOURCE_RINGS] = check_rings(),
 		[SOURCE_UEVENTS] = check_uevents(),
 		[SOURCE_NAMES] = check_names(),
+		[SOURCE_UNLOAD] = check_unload(),
 		[SOURCE_MODULES] = check_modules(),
 		[SOURCE_IMAGES] = tracker_image_list_error(),
 	};
@@ -262,7 +320,7 @@ bool tracker_check(struct text *text)
 	for (int id = 0; id < SOURCE_COUNT; id++) {
 		append_source(text, id, errors[id], line);
 		text_putc(text, '\n');
-		all &= errors[id] == 0;
+		all &= errors[id] == 0 || sources[id].optional;
 	}
 	all &= check_setting(text, "/proc/sys/net/core/bpf_jit_enable", '0', "jit",
 			     "programs have no machine code and no symbols until it is 1");

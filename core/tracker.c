@@ -15,7 +15,9 @@
  * tracker_sync() applies, under the lock, all records that are there; whoever holds the lock after
  * it sees everything that had finished before. Readers, one a CPU and real-time where allowed, do
  * the same as soon as records arrive, so that a program which lives for microseconds is read before
- * it is gone. Within a drain, programs are captured ahead of all else, for the same reason.
+ * it is gone. Within a drain, programs are captured ahead of all else, for the same reason. What is
+ * gone all the same leaves its image and instructions when the kernel frees it (unload.h): they are
+ * taken first and applied last, so that the records of its load have been applied in between.
  */
 #include "core/tracker_internal.h"
 
@@ -89,6 +91,24 @@ static void collect(const struct record *record, void *arg)
 	batch->count++;
 }
 
+int tracker_capture(struct tracker *tracker, uint32_t id, struct prog **ret)
+{
+	int r = prog_capture(tracker->reader, id, ret);
+
+	if (r < 0)
+		return r;
+	if (tracker->unload)
+		unload_know(tracker->unload, (*ret)->info.load_time, (*ret)->tag);
+	for (size_t i = 0; i < ARRAY_SIZE(tracker->own_progs); i++) {
+		if (tracker->own_progs[i] != id)
+			continue;
+		/* Ours were loaded before there were rings: no record says whose they are. */
+		(*ret)->loader_pid = getpid();
+		strcpy((*ret)->loader_comm, "ksymfs");
+	}
+	return 0;
+}
+
 static void capture_one(struct tracker *tracker, uint32_t id)
 {
 	struct batch *batch = &tracker->batch;
@@ -106,7 +126,7 @@ static void capture_one(struct tracker *tracker, uint32_t id)
 		batch->captures = captures;
 		batch->capture_size = size;
 	}
-	capture.error = prog_capture(tracker->reader, id, &capture.prog);
+	capture.error = tracker_capture(tracker, id, &capture.prog);
 	batch->captures[batch->capture_count++] = capture;
 }
 
@@ -122,7 +142,7 @@ static int take_capture(void *arg, uint32_t id, struct prog **ret)
 		*ret = take_ptr(capture->prog);
 		return *ret ? 0 : capture->error ? capture->error : -ENOENT;
 	}
-	return prog_capture(tracker->reader, id, ret);
+	return tracker_capture(tracker, id, ret);
 }
 
 static uint64_t image_len(void *arg, uint64_t addr, const char *name)
@@ -243,6 +263,17 @@ static void drain_rings(struct tracker *tracker)
 		tracker_check_unclaimed(tracker);
 }
 
+/* What freed programs left, the first to be freed first. */
+static void apply_remains(struct tracker *tracker, struct remains *first)
+{
+	while (first) {
+		CLEANUP(remains_cleanup) struct remains *remains = first;
+
+		kstate_apply_remains(&tracker->state, remains);
+		first = remains->next;
+	}
+}
+
 static void cpu_came_online(struct tracker *tracker, unsigned int cpu);
 
 static void drain_uevents(struct tracker *tracker)
@@ -279,21 +310,26 @@ static void drain_uevents(struct tracker *tracker)
 }
 
 /*
- * With the lock held. Uevents are left out by the readers of rings, which are woken by a record: an
- * empty socket costs as much as the record, and the reader of the socket is woken by itself.
+ * With the lock held. With rings_only, as the readers of rings ask for, which are woken by a
+ * record, uevents and remains are left out: an empty socket costs as much as the record, remains
+ * are in no hurry, and the reader of both is woken by itself.
  */
-static void catch_up(struct tracker *tracker, bool uevents)
+static void catch_up(struct tracker *tracker, bool rings_only)
 {
 	struct differences found = {};
 
 	tracker->state.mono_to_unix = mono_to_unix_now();
 	for (int round = 0; round < MAX_ROUNDS; round++) {
 		uint64_t now = monotonic_now();
+		struct remains *remains = NULL;
 
-		if (uevents && tracker->uevents >= 0)
+		if (!rings_only && tracker->unload)
+			remains = unload_drain(tracker->unload);
+		if (!rings_only && tracker->uevents >= 0)
 			drain_uevents(tracker);
 		if (tracker->rings && rings_pending(tracker->rings))
 			drain_rings(tracker);
+		apply_remains(tracker, remains);
 		if (tracker->modules_due || tracker->modules_unsettled || tracker->settling_count)
 			tracker_update_modules(tracker);
 		if (!tracker->rings)
@@ -334,7 +370,7 @@ static void spin_for_lock(pthread_mutex_t *lock)
 	pthread_mutex_lock(lock);
 }
 
-static void sync_with(struct tracker *tracker, bool uevents)
+static void sync_with(struct tracker *tracker, bool rings_only)
 {
 	struct eventlog_span before, after;
 
@@ -342,9 +378,12 @@ static void sync_with(struct tracker *tracker, bool uevents)
 		spin_for_lock(&tracker->lock);
 		pthread_mutex_t *lock CLEANUP(unlock_cleanup) = &tracker->lock;
 		eventlog_span(tracker->state.events, &before);
-		catch_up(tracker, uevents);
+		uint64_t recovered = tracker->state.recovered;
+
+		catch_up(tracker, rings_only);
 		eventlog_span(tracker->state.events, &after);
-		if (after.end != before.end || monotonic_now() >= tracker->next_expiry)
+		if (after.end != before.end || tracker->state.recovered != recovered ||
+		    monotonic_now() >= tracker->next_expiry)
 			arm_expiry(tracker, kstate_expire(&tracker->state, monotonic_now(),
 							  tracker->options.retain_ns,
 							  tracker->options.retain_bytes));
@@ -355,13 +394,18 @@ static void sync_with(struct tracker *tracker, bool uevents)
 
 void tracker_sync(struct tracker *tracker)
 {
-	sync_with(tracker, true);
+	sync_with(tracker, false);
 }
 
-/* Waits until fd or other is readable; false: time to stop. */
-static bool wait_for(const struct tracker *tracker, int fd, int other)
+/* Waits for what no ring tells of; false: time to stop. */
+static bool wait_for_the_rest(const struct tracker *tracker)
 {
-	struct pollfd fds[] = {{tracker->stop, POLLIN, 0}, {fd, POLLIN, 0}, {other, POLLIN, 0}};
+	struct pollfd fds[] = {
+		{tracker->stop, POLLIN, 0},
+		{tracker->uevents, POLLIN, 0},
+		{tracker->timer, POLLIN, 0},
+		{tracker->unload ? unload_fd(tracker->unload) : -1, POLLIN, 0},
+	};
 
 	while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
 		if (errno != EINTR)
@@ -371,7 +415,7 @@ static bool wait_for(const struct tracker *tracker, int fd, int other)
 
 static void follow(void *arg)
 {
-	sync_with(arg, false);
+	sync_with(arg, true);
 }
 
 /* Waits, up to timeout_ms if it is not -1, on the ring's own epoll: one file to look up, where each
@@ -419,7 +463,7 @@ static void *read_the_rest(void *arg)
 	uint64_t count;
 
 	rights_drop_nice();
-	while (wait_for(tracker, tracker->uevents, tracker->timer)) {
+	while (wait_for_the_rest(tracker)) {
 		if (read(tracker->timer, &count, sizeof(count)) < 0 && errno != EAGAIN)
 			return NULL;
 		tracker_sync(tracker);
@@ -518,8 +562,13 @@ static void open_sources(struct tracker *tracker)
 {
 	unsigned int pages = tracker->options.ring_pages;
 
-	/* Loads a program: ahead of the rings, so that it is part of the baseline. */
+	/* Those that load programs come ahead of the rings, so that these are of the baseline. */
 	tracker->kernelname_source.error = kernelname_open(&tracker->kernelname);
+	if (tracker->kernelname)
+		tracker->own_progs[0] = kernelname_prog_id(tracker->kernelname);
+	tracker->unload_source.error = unload_open(&tracker->unload);
+	if (tracker->unload)
+		tracker->own_progs[1] = unload_prog_id(tracker->unload);
 	tracker->rings_source.error =
 		rings_open(RING_SYMBOLS, pages ? pages : DEFAULT_RING_PAGES, &tracker->rings);
 	tracker->uevents = uevent_open();
@@ -607,6 +656,7 @@ void tracker_destroy(struct tracker *tracker)
 	close_fd(tracker->comm_file.fd);
 	rings_close(tracker->rings);
 	kernelname_close(tracker->kernelname);
+	unload_close(tracker->unload);
 	kstate_deinit(&tracker->state);
 	prog_reader_destroy(tracker->reader);
 	if (tracker->pool)

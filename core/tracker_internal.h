@@ -10,6 +10,7 @@
 #include "core/kernelname.h"
 #include "core/kstate.h"
 #include "core/tracker.h"
+#include "core/unload.h"
 
 /* Where things come from, and what went wrong there; 0: it works. */
 struct source {
@@ -51,8 +52,10 @@ struct tracker {
 	struct rings *rings;
 	int uevents;
 	struct kernelname *kernelname;
-	struct source rings_source, uevents_source, kernelname_source, kallsyms_source,
-		programs_source, modules_source, images_source;
+	struct unload *unload; /* NULL: it is off */
+	uint32_t own_progs[2]; /* ids; 0: none */
+	struct source rings_source, uevents_source, kernelname_source, unload_source,
+		kallsyms_source, programs_source, modules_source, images_source;
 
 	/* CLOCK_MONOTONIC ns of the last moment at which nothing was missing. */
 	uint64_t whole_at;
@@ -84,6 +87,9 @@ struct tracker {
 	unsigned int realtime; /* readers that are */
 	int timer, stop;       /* fds */
 };
+
+/* prog_capture(), for all parts of the tracker. */
+int tracker_capture(struct tracker *tracker, uint32_t id, struct prog **ret);
 
 uint64_t monotonic_now(void);
 uint64_t mono_to_unix_now(void);

@@ -232,11 +232,12 @@ static struct view_attr file_attr(const struct prog *prog, const struct bpf_file
 
 	switch (file->change) {
 	case BPF_FILE_NEVER:
-		attr.generation = 1;
-		attr.fixed = true;
+		/* What was not read in time may still come. */
+		attr.generation = prog->at_unload ? 2 : 1;
+		attr.fixed = prog->captured;
 		break;
 	case BPF_FILE_AT_UNLOAD:
-		attr.generation = prog_is_loaded(prog) ? 1 : 2;
+		attr.generation = 1 + !prog_is_loaded(prog) + prog->at_unload;
 		attr.mtime = view_time(last_change(prog));
 		break;
 	case BPF_FILE_ALWAYS:

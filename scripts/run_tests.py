@@ -39,8 +39,9 @@ SCARCE_LIVE = ('crashpins', 'retention', 'sources', 'bpf_tree')
 TSAN_TESTS = ('addr', 'mount', 'node', 'nodes', 'pool')
 # What the build machine's kernel may refuse: trampolines, modules.
 VM_KERNEL = 'bookworm'
-VM_TESTS = ('modules', 'rings', 'trampolines')
+VM_TESTS = ('modules', 'rings', 'trampolines', 'unload')
 VM_CHURN = '3'
+VM_UNLOADS = '80'
 VM_SECONDS = 240
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'abort_on_error=0:exitcode=23:detect_stack_use_after_return=1',
@@ -224,6 +225,7 @@ def stage_vm(count):
         tests = guest.live_tests(directory, VM_TESTS)
         for test in tests:
             test['env']['KSYMFS_CHURN'] = VM_CHURN
+            test['env']['KSYMFS_UNLOADS'] = VM_UNLOADS
         root = debian.fetch_kernel(VM_KERNEL)
         for record in guest.run(root, tests, VM_SECONDS):
             if record['name']:

@@ -254,6 +254,66 @@ static void test_found_and_gone(void **state)
 	stop(&f);
 }
 
+static void apply_remains_at(struct fixture *f, uint64_t loaded, uint64_t freed, const char *tag,
+			     char content)
+{
+	struct remains_func func = {.addr = BASE, .len = 1};
+	struct bpf_insn insn = {.code = BPF_JMP | BPF_EXIT};
+	struct remains remains = {
+		.head = {.freed = freed, .funcs = 1, .insns = 1},
+		.loaded_mono = loaded,
+		.funcs = &func,
+		.insns = &insn,
+		.jited = (uint8_t *)&content,
+		.jited_len = 1,
+	};
+
+	memcpy(remains.head.tag, tag, BPF_TAG_SIZE);
+	kstate_apply_remains(&f->state, &remains);
+}
+
+/* What remains of programs that follow each other at one address goes to the one that it is of. */
+static void test_remains(void **state)
+{
+	static const char tag[] = "\x00\x01\x02\x03\x04\x05\x06\x07";
+	static const char other[] = "another";
+	struct fixture f;
+
+	start_with(&f, &blind, NULL);
+	for (uint32_t id = 1; id <= 3; id++) {
+		apply(&f, ksymbol(id * 100, BASE, 0x20, "bpf_prog_0001020304050607_a", false));
+		apply(&f, bpf_event(id * 100 + 1, id, PERF_BPF_EVENT_PROG_LOAD));
+		apply(&f, ksymbol(id * 100 + 50, BASE, 0x20, "bpf_prog_0001020304050607_a", true));
+		apply(&f, bpf_event(id * 100 + 51, id, PERF_BPF_EVENT_PROG_UNLOAD));
+	}
+	uint64_t before = f.state.parts[KSTATE_PROGRAMS].generation;
+
+	/* Of none of them: freed before the unload, loaded after the record of it, another tag. */
+	apply_remains_at(&f, 90, 140, tag, 'x');
+	apply_remains_at(&f, 205, 290, tag, 'x');
+	apply_remains_at(&f, 90, 190, other, 'x');
+	apply_remains_at(&f, 10, 20, tag, 'x');
+	assert_int_equal(f.state.recovered, 0);
+	assert_int_equal(f.state.parts[KSTATE_PROGRAMS].generation, before);
+	/* The load of the second began before the first was gone. */
+	apply_remains_at(&f, 90, 260, tag, '2');
+	apply_remains_at(&f, 80, 190, tag, '1');
+	/* A second time, as if it had been captured. */
+	apply_remains_at(&f, 90, 260, tag, 'x');
+	assert_int_equal(f.state.recovered, 2);
+	assert_int_not_equal(f.state.parts[KSTATE_PROGRAMS].generation, before);
+	for (uint32_t id = 1; id <= 2; id++) {
+		const struct prog *prog = progset_find(f.state.programs, id);
+
+		assert_true(prog->captured && prog->at_unload);
+		assert_false(prog_is_loaded(prog));
+		assert_int_equal(prog->loaded_mono, id * 100 + 1);
+		assert_int_equal(*(const char *)prog->jited->data, '0' + (int)id);
+	}
+	assert_false(progset_find(f.state.programs, 3)->captured);
+	stop(&f);
+}
+
 static void test_expiry(void **state)
 {
 	struct fixture f;
@@ -491,6 +551,7 @@ int main(void)
 		cmocka_unit_test(test_any_order),
 		cmocka_unit_test(test_first_function),
 		cmocka_unit_test(test_first_function_found),
+		cmocka_unit_test(test_remains),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

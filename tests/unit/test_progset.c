@@ -38,8 +38,7 @@ static void make_tag(int n, uint8_t ret[BPF_TAG_SIZE])
 	memset(ret, n + 1, BPF_TAG_SIZE);
 }
 
-/* A program of tag own with a subprogram of tag sub. */
-static void add(uint32_t id, int own, int sub, uint64_t loaded)
+static struct prog *make_prog(uint32_t id, int own, int sub, uint64_t loaded)
 {
 	struct prog_func *funcs = calloc(2, sizeof(*funcs));
 	uint8_t tag[BPF_TAG_SIZE];
@@ -51,6 +50,14 @@ static void add(uint32_t id, int own, int sub, uint64_t loaded)
 	make_tag(own, tag);
 	assert_int_equal(prog_from_records(id, tag, funcs, 2, 0, &prog), 0);
 	prog->loaded_mono = loaded;
+	return prog;
+}
+
+/* A program of tag own with a subprogram of tag sub. */
+static void add(uint32_t id, int own, int sub, uint64_t loaded)
+{
+	struct prog *prog = make_prog(id, own, sub, loaded);
+
 	assert_int_equal(progset_add(set, prog), 0);
 	prog_unref(prog);
 }
@@ -104,7 +111,7 @@ static void assert_like(const struct model *models)
 	}
 }
 
-/* Loads, unloads and removals in any order, with times that repeat and step back. */
+/* Loads, unloads, replacements and removals in any order, with times that repeat and step back. */
 static void test_standing(void **state)
 {
 	struct model models[PROGS] = {};
@@ -123,6 +130,13 @@ static void test_standing(void **state)
 				.time = step + rand() % 20,
 			};
 			add(model->id, model->own, model->sub, model->time);
+		} else if (rand() % 4 == 0) {
+			struct prog *prog =
+				make_prog(model->id, model->own, model->sub, model->time);
+
+			assert_int_equal(progset_replace(set, prog), 0);
+			assert_ptr_equal(progset_find(set, model->id), prog);
+			prog_unref(prog);
 		} else if (model->loaded && rand() % 4) {
 			model->loaded = false;
 			assert_int_equal(progset_unload(set, model->id, step + 1, 1), 0);
@@ -167,11 +181,60 @@ static void test_retained_bytes(void **state)
 	assert_int_equal(progset_retained_bytes(set), 0);
 }
 
+static struct prog *make_at(uint32_t id, uint64_t addr, uint64_t loaded)
+{
+	struct prog *prog = make_prog(id, 0, 1, loaded);
+
+	prog->funcs[0].addr = addr;
+	return prog;
+}
+
+/* Programs that follow each other at an address, and what takes the place of one of them. */
+static void test_missed(void **state)
+{
+	struct prog *second;
+
+	for (uint32_t id = 1; id <= 4; id++) {
+		struct prog *prog = make_at(id, id < 4 ? 0x1000 : 0x2000, id * 100);
+
+		assert_int_equal(progset_add(set, prog), 0);
+		prog_unref(prog);
+	}
+	for (uint32_t id = 1; id <= 3; id++)
+		assert_int_equal(progset_unload(set, id, id * 100 + 50, id), 0);
+	assert_null(progset_find_missed(set, 0x1000, 99));
+	assert_int_equal(progset_find_missed(set, 0x1000, 299)->id, 2);
+	assert_int_equal(progset_find_missed(set, 0x1000, 999)->id, 3);
+	assert_int_equal(progset_find_missed(set, 0x2000, 999)->id, 4);
+
+	second = make_at(2, 0x1000, 200);
+	second->captured = true;
+	assert_int_equal(blob_intern(pool, "image", 5, &second->jited), 0);
+	size_t before = progset_retained_bytes(set);
+
+	assert_int_equal(progset_replace(set, second), 0);
+	assert_true(progset_retained_bytes(set) > before);
+	prog_unref(second);
+	/* It is not missed any more, and leaves when its turn comes. */
+	assert_int_equal(progset_find_missed(set, 0x1000, 299)->id, 1);
+	assert_int_equal(progset_retained(set), 3);
+	for (uint32_t id = 1; id <= 3; id++) {
+		assert_int_equal(progset_oldest_retained(set)->id, id);
+		assert_int_equal(progset_remove(set, id), 0);
+	}
+	assert_null(progset_find_missed(set, 0x1000, 999));
+	assert_int_equal(progset_retained_bytes(set), 0);
+	second = make_at(2, 0x1000, 200);
+	assert_int_equal(progset_replace(set, second), -ENOENT);
+	prog_unref(second);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_standing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_retained_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_missed, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
