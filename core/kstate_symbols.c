@@ -55,19 +55,29 @@ static void symbols_changed(struct kstate *state, enum symbol_kind kind, uint64_
 		kstate_changed(state, KSTATE_IMAGES, time);
 }
 
-/* What lives at an address that the kernel allocates and frees at run time; NULL. */
+/*
+ * Not always alone: while anything traces functions, the kernel goes on listing the init functions
+ * of the modules that are loaded, where images lie by now (kernel/trace/ftrace.c
+ * ftrace_free_mem()).
+ */
 const struct symbol *kstate_dynamic_symbol(const struct kstate *state, uint64_t addr)
 {
 	const struct symbol *symbol = symtab_find(state->symbols, addr, NULL);
+	bool is_kernels = symbol && (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE);
 	struct symtab_hit hit;
 
-	if (symbol && (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE))
-		return NULL;
-	/* The name that only kallsyms has of a first function comes before the program's. */
-	if (state->has_first && symbol && symbol->kind == SYMBOL_BPF_AUX &&
-	    symtab_lookup(state->symbols, addr, &hit) == 0 && hit.aliases)
-		return symtab_alias(state->symbols, &hit, 0);
-	return symbol;
+	/* The name that only kallsyms has of a first function comes before the program's too. */
+	if (!is_kernels && !(state->has_first && symbol && symbol->kind == SYMBOL_BPF_AUX))
+		return symbol;
+	if (symtab_lookup(state->symbols, addr, &hit) == 0) {
+		for (size_t i = 0; i < hit.aliases; i++) {
+			const struct symbol *alias = symtab_alias(state->symbols, &hit, i);
+
+			if (alias->kind != SYMBOL_CORE && alias->kind != SYMBOL_MODULE)
+				return alias;
+		}
+	}
+	return is_kernels ? NULL : symbol;
 }
 
 /* Is this the name that only kallsyms has of the first function at an address? */

@@ -414,7 +414,7 @@ static int name_funcs(struct prog_reader *reader, struct prog *prog)
 		const uint8_t(*tags)[BPF_TAG_SIZE] = array_data(reader, PROG_TAGS);
 		const char *name = prog->funcs[0].name;
 
-		prog->first_symbol = symbol_name(tags[0], name ? name : "F");
+		prog->first_symbol = prog_symbol_name(tags[0], name ? name : "F");
 		if (!prog->first_symbol)
 			return -ENOMEM;
 	}

@@ -19,6 +19,9 @@
  * and the end of the process, however it comes, detach it. Needs a kernel that takes fentry
  * programs (BTF, ftrace, no lockdown=confidentiality).
  *
+ * What it costs the rest of the system: the kernel traces functions while this is attached, and so
+ * lists the init functions of modules that are loaded meanwhile until these are unloaded.
+ *
  * Owner locks. Nothing here allocates by what the kernel wrote without a bound: see remains.h.
  */
 #ifndef CORE_UNLOAD_H

@@ -218,6 +218,28 @@ static void test_replay_over_baseline(void **state)
 	stop(&f);
 }
 
+/* An image where the kernel still lists a module's init function. */
+static void test_image_over_init(void **state)
+{
+	const struct symbol init = {.addr = BASE,
+				    .name = "dummy_init_module",
+				    .module = "dummy",
+				    .type = 'T',
+				    .kind = SYMBOL_MODULE};
+	struct fixture f;
+
+	start_with(&f, &blind, NULL);
+	assert_int_equal(symtab_add(f.state.symbols, &init), 0);
+	apply(&f, ksymbol(100, BASE, 0x20, "bpf_trampoline_1", false));
+	apply(&f, ksymbol(150, BASE, 0x20, "bpf_trampoline_1", true));
+	apply(&f, ksymbol(200, BASE, 0x20, "bpf_trampoline_2", false));
+	assert_null(symtab_find(f.state.symbols, BASE, "bpf_trampoline_1"));
+	assert_non_null(symtab_find(f.state.symbols, BASE, "bpf_trampoline_2"));
+	apply(&f, ksymbol(250, BASE, 0x20, "bpf_trampoline_2", true));
+	assert_int_equal(symtab_count(f.state.symbols), 1);
+	stop(&f);
+}
+
 static void find_program(struct fixture *f, uint32_t id, const char *symbol, uint64_t seen)
 {
 	const uint8_t tag[BPF_TAG_SIZE] = {id};
@@ -551,6 +573,7 @@ int main(void)
 		cmocka_unit_test(test_any_order),
 		cmocka_unit_test(test_first_function),
 		cmocka_unit_test(test_first_function_found),
+		cmocka_unit_test(test_image_over_init),
 		cmocka_unit_test(test_remains),
 	};
 
