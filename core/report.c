@@ -97,6 +97,10 @@ static void append_source(struct text *text, enum source_id id, int error, size_
 		text_puts(text, "ok");
 		return;
 	}
+	if (id == SOURCE_UNLOAD && error == -ECANCELED) {
+		text_puts(text, "off: not asked for: --capture-at-unload=on");
+		return;
+	}
 	text_printf(text, "%s: %s failed: ", sources[id].optional ? "off" : "missing",
 		    sources[id].tried);
 	if (id == SOURCE_KALLSYMS && error == -EACCES)

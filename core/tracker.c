@@ -566,7 +566,8 @@ static void open_sources(struct tracker *tracker)
 	tracker->kernelname_source.error = kernelname_open(&tracker->kernelname);
 	if (tracker->kernelname)
 		tracker->own_progs[0] = kernelname_prog_id(tracker->kernelname);
-	tracker->unload_source.error = unload_open(&tracker->unload);
+	tracker->unload_source.error =
+		tracker->options.capture_at_unload ? unload_open(&tracker->unload) : -ECANCELED;
 	if (tracker->unload)
 		tracker->own_progs[1] = unload_prog_id(tracker->unload);
 	tracker->rings_source.error =

@@ -30,6 +30,7 @@ struct tracker_options {
 	uint64_t retain_ns;	 /* how long an unloaded program stays */
 	uint64_t retain_bytes;	 /* how much all unloaded ones may hold */
 	uint64_t events_bytes;	 /* how much text the event log keeps */
+	bool capture_at_unload;	 /* see unload.h: what it costs */
 	unsigned int ring_pages; /* data pages of each CPU's ring, a power of two; 0: default */
 	/*
 	 * Called after the event log has grown, with no lock held, on whatever thread made it grow.

@@ -20,7 +20,9 @@
  * programs (BTF, ftrace, no lockdown=confidentiality).
  *
  * What it costs the rest of the system: the kernel traces functions while this is attached, and so
- * lists the init functions of modules that are loaded meanwhile until these are unloaded.
+ * goes on listing the init functions of modules that are loaded meanwhile (ftrace_free_mem()), at
+ * addresses where images may lie by then. Hence it is off unless somebody asks for it. And 16 MiB
+ * of ring.
  *
  * Owner locks. Nothing here allocates by what the kernel wrote without a bound: see remains.h.
  */

@@ -157,6 +157,7 @@ static int create(struct instance *instance, const struct options *options, stru
 		.retain_ns = options->retain_ns,
 		.retain_bytes = options->retain_bytes,
 		.events_bytes = options->events_bytes,
+		.capture_at_unload = options->capture_at_unload,
 		.events_grew = on_events_grew,
 		.opened = on_opened,
 		.arg = instance,

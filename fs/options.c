@@ -40,6 +40,8 @@ const char options_help[] =
 	"  --group=NAME           who else may read kernel addresses; then umask=022, so that\n"
 	"                         all can get to usdt/ of their own processes\n"
 	"  --pidns=PID            whose pid namespace usdt/ and pins/ use\n"
+	"  --capture-at-unload=on|off\n"
+	"                         copy programs that nobody read in time as they are freed (off)\n"
 	"  --help, --version\n"
 	"\n"
 	"DUR is a number of s, ms, m, h or d; SIZE one of bytes, K, M, G or T. Every --OPTION may\n"
@@ -253,6 +255,12 @@ static int set_pin_cross(struct options *options, const char *value)
 	}
 }
 
+static int set_capture_at_unload(struct options *options, const char *value)
+{
+	options->capture_at_unload = strcmp(value, "on") == 0;
+	return options->capture_at_unload || strcmp(value, "off") == 0 ? 0 : -EINVAL;
+}
+
 struct setting {
 	const char *name;
 	int (*set)(struct options *options, const char *value);
@@ -270,6 +278,7 @@ static const struct setting settings[] = {
 	{"pin-cross", set_pin_cross, "names of file system types"},
 	{"group", set_group, "a group that exists"},
 	{"pidns", set_pidns, "a pid"},
+	{"capture-at-unload", set_capture_at_unload, "on or off"},
 	{"uid", set_uid, "a number", true},
 	{"gid", set_gid, "a number", true},
 	{"umask", set_umask, "an octal number up to 0777", true},

@@ -41,6 +41,7 @@ struct options {
 	uint64_t retain_ns;
 	uint64_t retain_bytes;
 	uint64_t events_bytes;
+	bool capture_at_unload;
 
 	struct pin_rule *pins; /* --pin: what to pin when it execs */
 	size_t pin_count;

@@ -31,6 +31,10 @@ _ksymfs()
 	--retain-time | --retain-bytes | --events-bytes | --pin-max | --pin-time)
 		return
 		;;
+	--capture-at-unload)
+		COMPREPLY=($(compgen -W 'on off' -- "$cur"))
+		return
+		;;
 	-o)
 		COMPREPLY=($(compgen -W 'uid= gid= umask= nonempty ro' -- "$cur"))
 		[[ ${COMPREPLY-} == *= ]] && compopt -o nospace
@@ -47,7 +51,7 @@ _ksymfs()
 		else
 			COMPREPLY=($(compgen -W '-f -d -o --retain-time= --retain-bytes=
 				--events-bytes= --pin= --pin-max= --pin-time= --pin-cross= --group=
-				--pidns= --help --version' -- "$cur"))
+				--pidns= --capture-at-unload= --help --version' -- "$cur"))
 		fi
 		[[ ${COMPREPLY-} == *= ]] && compopt -o nospace
 		return

@@ -412,13 +412,22 @@ static void test_off(void **state)
 	assert_string_equal(health, "ok");
 }
 
+static void test_not_asked_for(void **state)
+{
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+	_cleanup_free_ char *said = ksymfs_value(fs, "capture-at-unload", "status");
+
+	assert_string_equal(said, "off: not asked for: --capture-at-unload=on");
+}
+
 int main(void)
 {
+	static const char *const options[] = {"--capture-at-unload=on", NULL};
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_program), cmocka_unit_test(test_off),
-		cmocka_unit_test(test_missed),	    cmocka_unit_test(test_64_kib),
-		cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_not_asked_for), cmocka_unit_test(test_own_program),
+		cmocka_unit_test(test_off),	      cmocka_unit_test(test_missed),
+		cmocka_unit_test(test_64_kib),	      cmocka_unit_test(test_at_once),
 	};
 
-	return live_run(tests);
+	return live_run_options(tests, options);
 }
