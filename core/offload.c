@@ -13,12 +13,12 @@
 /* Sleeping for the next work. */
 #define IDLE_MAX 2
 /*
- * A step is at work, and not waiting, if it has had that part of the patience on a CPU. It gets no
- * more of one that many want. But a server that hands out a byte at a time keeps one at work too,
- * so it is believed no more than so often.
+ * A step is at work, and not waiting, if it was on a CPU for that part of the second half of the
+ * patience: it gets no more of one that many want. Then it has another half. But a server that
+ * hands out a byte at a time keeps one at work too, so it is believed no more than so often.
  */
 #define BUSY_PART 64
-#define BUSY_MAX  12
+#define BUSY_MAX  24
 
 struct offload_job {
 	struct offload *offload;
@@ -30,10 +30,11 @@ struct offload_job {
 	size_t next; /* the step to be done next */
 	bool finished;
 	bool running;	     /* step next - 1 is being done by the present thread */
-	uint64_t started_ns; /* or when it was last seen to be at work */
+	uint64_t started_ns; /* as if: a step that is at work begins anew */
 	clockid_t cpu_clock; /* of the present thread */
-	uint64_t cpu_ns;     /* what that said then */
-	unsigned int busy;   /* how often that was */
+	bool half_over;	     /* of the patience, and then that clock said cpu_ns */
+	uint64_t cpu_ns;
+	unsigned int busy; /* how often it was found at work */
 	/* Raised when a thread is left behind: it then knows that it is no longer the one. */
 	unsigned int generation;
 	pthread_cond_t changed;
@@ -183,7 +184,7 @@ static bool run_job(struct offload *offload, struct offload_job *job)
 		}
 		job->running = true;
 		job->started_ns = now_ns();
-		job->cpu_ns = read_clock(job->cpu_clock);
+		job->half_over = false;
 		job->busy = 0;
 		pthread_mutex_unlock(&offload->lock);
 		job->work->step(job->arg, index);
@@ -299,17 +300,20 @@ static void wait_until(struct offload *offload, struct offload_job *job, uint64_
 	pthread_cond_timedwait(&job->changed, &offload->lock, &until);
 }
 
-/* The patience is over: is the step at work all the same? Then it begins anew. */
-static bool is_busy(const struct offload *offload, struct offload_job *job, uint64_t now)
+/* Half of the patience is over, and the other half begins. */
+static void begin_half(const struct offload *offload, struct offload_job *job, uint64_t now)
 {
-	uint64_t cpu_ns = job->running ? read_clock(job->cpu_clock) : 0;
+	job->half_over = true;
+	job->cpu_ns = read_clock(job->cpu_clock);
+	job->started_ns = now - offload->patience_ns / 2;
+}
 
-	if (cpu_ns < job->cpu_ns + offload->patience_ns / BUSY_PART || job->busy == BUSY_MAX)
-		return false;
-	job->busy++;
-	job->cpu_ns = cpu_ns;
-	job->started_ns = now;
-	return true;
+/* All of it is: is the step at work all the same? */
+static bool is_busy(const struct offload *offload, const struct offload_job *job)
+{
+	uint64_t enough = offload->patience_ns / 2 / BUSY_PART;
+
+	return job->busy < BUSY_MAX && read_clock(job->cpu_clock) >= job->cpu_ns + enough;
 }
 
 /* Waits for a job that was queued, for as long as it gets on. */
@@ -317,12 +321,22 @@ static void wait_for(struct offload *offload, struct offload_job *job)
 {
 	while (!job->finished) {
 		uint64_t now = now_ns();
-		uint64_t deadline = (job->running ? job->started_ns : now) + offload->patience_ns;
+		uint64_t started = job->running ? job->started_ns : now;
+		uint64_t half = started + offload->patience_ns / 2;
+		uint64_t deadline = started + offload->patience_ns;
 
-		if (now < deadline)
+		if (now < half) {
+			wait_until(offload, job, half);
+		} else if (!job->half_over) {
+			begin_half(offload, job, now);
+		} else if (now < deadline) {
 			wait_until(offload, job, deadline);
-		else if (!is_busy(offload, job, now))
+		} else if (is_busy(offload, job)) {
+			job->busy++;
+			begin_half(offload, job, now);
+		} else {
 			leave_behind(offload, job);
+		}
 	}
 }
 
