@@ -157,8 +157,7 @@ static struct block *take_new(uint64_t size)
 
 	block->size = size;
 	/* A block is there once the end is behind it. */
-	atomic_signal_fence(memory_order_seq_cst);
-	region.head->end = offset + size;
+	__atomic_store_n(&region.head->end, offset + size, __ATOMIC_RELEASE);
 	return block;
 }
 
@@ -354,12 +353,14 @@ uint64_t carry_ref(const void *data)
 
 void *carry_at(uint64_t ref, enum carry_kind kind, size_t *ret_len)
 {
-	if (!region.base || ref < FIRST_BLOCK || ref >= region.head->end || ref % 16)
+	/* Without the lock: others are allocated meanwhile, behind what is asked for. */
+	uint64_t end = region.base ? __atomic_load_n(&region.head->end, __ATOMIC_ACQUIRE) : 0;
+
+	if (ref < FIRST_BLOCK || ref >= end || ref % 16)
 		return NULL;
 	struct block *block = at(ref);
 
-	if (block->kind != kind || block->size > region.head->end - ref ||
-	    block->size < sizeof(*block))
+	if (block->kind != kind || block->size > end - ref || block->size < sizeof(*block))
 		return NULL;
 	block->asked = region.head->root.generation;
 	*ret_len = block->size - HEADER;
