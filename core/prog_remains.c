@@ -33,14 +33,64 @@ static const struct unload_map *find_map(const struct remains *remains, uint64_t
 	return NULL;
 }
 
+static bool is_function_call(const struct bpf_insn *insn)
+{
+	return (insn->code == (BPF_JMP | BPF_CALL) || insn->code == (BPF_JMP | BPF_CALL_ARGS)) &&
+	       insn->src_reg == BPF_PSEUDO_CALL;
+}
+
+/* Can the `number`th function begin `distance` behind instruction i? The one before it ends there.
+ */
+static bool is_function_at(const struct remains *remains, uint32_t i, int64_t distance,
+			   int64_t number)
+{
+	int64_t at = i + 1 + distance;
+
+	if (number < 0 || number >= remains->head.funcs || at < 0 || at >= remains->head.insns)
+		return false;
+	if (at == 0 || number == 0)
+		return at == 0 && number == 0;
+	uint8_t code = remains->insns[at - 1].code;
+
+	return code == (BPF_JMP | BPF_EXIT) || code == (BPF_JMP | BPF_JA) ||
+	       code == (BPF_JMP32 | BPF_JA);
+}
+
+/*
+ * A call of a function shows the distance to it in off and its number in imm. That is how kernels
+ * up to 6.12 keep it; 7.2 keeps the two the other way around, and nothing else tells which it is.
+ */
+static bool calls_are_swapped(const struct remains *remains)
+{
+	bool shown = true, swapped = true;
+
+	for (uint32_t i = 0; i < remains->head.insns; i++) {
+		const struct bpf_insn *insn = &remains->insns[i];
+
+		if (!is_function_call(insn))
+			continue;
+		shown &= is_function_at(remains, i, insn->off, insn->imm);
+		swapped &= is_function_at(remains, i, insn->imm, insn->off);
+	}
+	return swapped && !shown;
+}
+
 /* Those who may read the program see calls as they are: bpf_insn_prepare_dump() in
  * kernel/bpf/syscall.c, for whom bpf_dump_raw_ok(). */
 static void sanitize(const struct remains *remains, struct bpf_insn *insns)
 {
+	bool swapped = calls_are_swapped(remains);
+
 	for (uint32_t i = 0; i < remains->head.insns; i++) {
 		struct bpf_insn *insn = &insns[i];
 		uint8_t class = BPF_CLASS(insn->code), mode = BPF_MODE(insn->code);
 
+		if (swapped && is_function_call(insn)) {
+			int16_t number = insn->off;
+
+			insn->off = insn->imm;
+			insn->imm = number;
+		}
 		if (insn->code == (BPF_JMP | BPF_TAIL_CALL)) {
 			insn->code = BPF_JMP | BPF_CALL;
 			insn->imm = BPF_FUNC_tail_call;

@@ -8,9 +8,8 @@
  * unload.bpf.c runs there and writes them into a ring. Other places do not do: a tracing program is
  * not run on top of itself, and where programs are put many at a time on one CPU, interrupts
  * included, a share of them (up to 23 %) is passed over; an RCU callback runs undisturbed. Of
- * bursts of 2,000 to 4,000 programs, 8 threads on 2 busy CPUs, preempt=full included, 0 were missed
- * and none found the ring full, with a reader as late as it liked; tried on Linux 5.10, 6.1, 6.12
- * and 7.2.
+ * 10,000 programs that 16 threads closed at once on 2 busy CPUs, with preempt=full (Linux 6.12), 0
+ * were missed and none found the ring full; of 4,000 likewise on 5.10 and 7.2, and of 2,000 on 6.1.
  *
  * What has been read in time is not copied: whoever reads says so by unload_know().
  *

@@ -130,8 +130,12 @@ static void assert_file(const struct ksymfs *fs, const char *path, const void *b
 	size_t got;
 	_cleanup_free_ char *data = ksymfs_read(fs, &got, "%s", path);
 
-	if (got != len || memcmp(data, bytes, len) != 0)
-		fail_msg("%s: %zu bytes, of which not all are the kernel's %zu", path, got, len);
+	if (got != len)
+		fail_msg("%s: %zu bytes, of the kernel's %zu", path, got, len);
+	for (size_t i = 0; i < len; i++)
+		if (data[i] != ((const char *)bytes)[i])
+			fail_msg("%s: at %zu of %zu there is %#hhx, for %#hhx", path, i, len,
+				 data[i], ((const char *)bytes)[i]);
 }
 
 static void assert_as_said(const struct ksymfs *fs, const struct oracle *oracle)

@@ -311,6 +311,43 @@ static void test_program(void **state)
 	assert_int_equal(prog->btf_state, PROG_PART_GONE);
 }
 
+/* The second function is called as kernels of both kinds keep it; both show the same. */
+static void test_calls(void **state)
+{
+	static const struct bpf_insn shown[] = {
+		{.code = BPF_JMP | BPF_CALL, .src_reg = BPF_PSEUDO_CALL, .off = 2, .imm = 1},
+		{.code = BPF_JMP | BPF_CALL, .src_reg = BPF_PSEUDO_CALL, .off = 1, .imm = 1},
+		{.code = BPF_JMP | BPF_EXIT},
+		{.code = BPF_ALU64 | BPF_MOV, .imm = 5},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+
+	for (int swapped = 0; swapped < 2; swapped++) {
+		CLEANUP(remains_cleanup) struct remains *remains = NULL;
+		CLEANUP(prog_cleanup) struct prog *known = make_known(), *prog = NULL;
+		struct unload_head head = two_functions;
+		struct bpf_insn insns[ARRAY_SIZE(shown)];
+		struct blob_pool *pool;
+		struct remains *none;
+
+		memcpy(insns, shown, sizeof(shown));
+		if (swapped) {
+			insns[0].off = 1;
+			insns[0].imm = 2;
+		}
+		head.insns = ARRAY_SIZE(insns);
+		assert_int_equal(give_head(0, head), 0);
+		assert_int_equal(give_map(0), 0);
+		assert_int_equal(give_part(0, UNLOAD_CODE, MAIN_AT, 0x11, 50, 0, &none), 0);
+		assert_int_equal(give_part(0, UNLOAD_CODE, SUB_AT, 0x22, 60, 0, &none), 0);
+		assert_int_equal(give_insns(0, insns, ARRAY_SIZE(insns), &remains), 1);
+		assert_int_equal(blob_pool_create(&pool), 0);
+		assert_int_equal(prog_from_remains(pool, known, remains, &prog), 0);
+		blob_pool_destroy(pool);
+		assert_memory_equal(prog->xlated->data, shown, sizeof(shown));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -319,6 +356,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cut_short, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wrong, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_program, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_calls, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
