@@ -84,6 +84,7 @@ static void ending_signals(sigset_t *ret)
 	sigemptyset(ret);
 	sigaddset(ret, SIGTERM);
 	sigaddset(ret, SIGINT);
+	sigaddset(ret, SIGQUIT);
 }
 
 /* Until there is something to end: threads that are made meanwhile inherit it, and keep it. */
@@ -93,7 +94,6 @@ static void block_signals(void)
 
 	ending_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
 	/* Of a terminal that is gone: the supervisor knows what to make of it. */
 	signal(SIGHUP, SIG_IGN);
 }
@@ -106,6 +106,7 @@ static void catch_signals(struct session *session)
 	atomic_store(&signalled, session);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGQUIT, &action, NULL);
 	ending_signals(&set);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }

@@ -205,6 +205,14 @@ static int open_device(struct mount *mount, struct text *error)
 	return r;
 }
 
+/* Does /proc show this process by its own pid? Callers and processes are told apart by it. */
+static bool has_own_proc(void)
+{
+	char self[16] = "";
+
+	return readlink("/proc/self", self, sizeof(self) - 1) > 0 && atoi(self) == getpid();
+}
+
 int mount_prepare(const struct options *options, struct mount *ret, struct text *error)
 {
 	_cleanup_mount_ struct mount mount = {.directory = -1, .fd = -1};
@@ -213,6 +221,9 @@ int mount_prepare(const struct options *options, struct mount *ret, struct text 
 	if (!can_mount())
 		return fail(error, -EPERM, options->mountpoint, "that takes CAP_SYS_ADMIN",
 			    "run as root");
+	if (!has_own_proc())
+		return fail(error, -EINVAL, "/proc", "it is none of this pid namespace",
+			    "mount one: mount -t proc proc /proc");
 	r = open_directory(options->mountpoint, &mount, error);
 	if (r < 0)
 		return r;
@@ -354,6 +365,12 @@ bool mount_check(struct text *text)
 	}
 	if (!can_mount()) {
 		text_puts(text, "mount: no: that takes CAP_SYS_ADMIN; run as root\n");
+		return false;
+	}
+	if (!has_own_proc()) {
+		text_puts(text,
+			  "mount: no: /proc is none of this pid namespace; mount one: mount -t "
+			  "proc proc /proc\n");
 		return false;
 	}
 	text_puts(text, "mount: ok\n");

@@ -7,14 +7,16 @@
  * given up. The scheduler wakes a thread on an idle CPU rather than behind its waker, so a receiver
  * that follows makes itself stay on its caller's CPU, until nobody has asked for a while.
  *
- * One receiver follows, and it is the first one that the kernel wakes. Another does not, so that a
- * CPU which is kept from the first one by work of a higher priority does not hold up the tree.
+ * One receiver follows, and it is the first one that the kernel wakes. The CPU that it is bound to
+ * may be kept from it by work of a higher priority: so while it is bound, another receiver, which
+ * never is, looks from time to time whether something was left lying.
  */
 #ifndef FS_RECEIVER_H
 #define FS_RECEIVER_H
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,15 +27,23 @@ struct receiver {
 	pthread_t thread;
 	int epoll;
 
+	/* Of the one that follows: */
 	bool follows;
-	cpu_set_t home; /* where it may run */
-	bool away;	/* bound to one CPU of these */
+	cpu_set_t home;	  /* where it may run */
+	cpu_set_t there;  /* what it is bound to of that, while it is away */
+	atomic_bool away; /* told to the other by left_fd */
+	int left_fd;
 	pid_t last_caller, followed;
 	uint64_t looked_ns; /* CLOCK_MONOTONIC */
+
+	struct receiver *watched; /* of the other one */
 };
 
-/* Starts a thread. The kernel wakes those that do nothing in the order of their start. -errno. */
-int receiver_start(struct session *session, bool follows, struct receiver *ret);
+/*
+ * Starts a thread: one that follows, or, with `watched`, the other one. The kernel wakes those that
+ * do nothing in the order of their start. -errno.
+ */
+int receiver_start(struct session *session, struct receiver *watched, struct receiver *ret);
 /* Waits for its end, which session_stop() brings. */
 void receiver_join(struct receiver *receiver);
 

@@ -264,7 +264,8 @@ static int start_receivers(struct session *session)
 {
 	for (; session->receiver_count < RECEIVERS; session->receiver_count++) {
 		size_t i = session->receiver_count;
-		int r = receiver_start(session, i == 0, &session->receivers[i]);
+		int r = receiver_start(session, i ? &session->receivers[0] : NULL,
+				       &session->receivers[i]);
 
 		if (r < 0)
 			return r;

@@ -524,13 +524,28 @@ static void run(struct supervisor *supervisor)
 
 /* ---- its beginning and end ---- */
 
+/* What would end a process that is to stay: sent in error, or for a limit that a call can tell. */
+static void ignore_signals(void)
+{
+	static const int strays[] = {SIGALRM, SIGIO,   SIGPIPE,	  SIGPROF, SIGPWR,
+				     SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ};
+
+	for (size_t i = 0; i < ARRAY_SIZE(strays); i++)
+		signal(strays[i], SIG_IGN);
+	for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+		signal(i, SIG_IGN);
+}
+
+/* The daemon has them from here. */
 static int watch_signals(struct supervisor *supervisor)
 {
 	sigset_t set;
 
+	ignore_signals();
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGQUIT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, &supervisor->old_mask);

@@ -474,6 +474,47 @@ static void inode_numbers_stay(void **state)
 	unmount(place);
 }
 
+/* What is sent in error ends nobody; what a terminal ends a program by does. */
+static void stray_signals_are_ignored(void **state)
+{
+	static const int strays[] = {SIGALRM, SIGIO,   SIGPIPE,	  SIGPROF, SIGPWR,
+				     SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ};
+	struct place *place = *state;
+
+	mount_it(place);
+	pid_t supervisor = supervisor_of(place), daemon = daemon_of(place);
+
+	for (size_t i = 0; i < ARRAY_SIZE(strays); i++) {
+		assert_int_equal(kill(supervisor, strays[i]), 0);
+		assert_int_equal(kill(daemon, strays[i]), 0);
+	}
+	for (int i = SIGRTMIN; i <= SIGRTMAX; i++) {
+		assert_int_equal(kill(supervisor, i), 0);
+		assert_int_equal(kill(daemon, i), 0);
+	}
+	assert_int_equal(supervisor_of(place), supervisor);
+	assert_int_equal(daemon_of(place), daemon);
+	kill(supervisor, SIGQUIT);
+	assert_ends(supervisor);
+	assert_int_equal(count_mounts(place), 0);
+}
+
+/* Processes could not be told apart. */
+static void refuses_the_proc_of_others(void **state)
+{
+	struct place *place = *state;
+
+	assert_int_equal(
+		run("unshare --pid --fork \"$KSYMFS\" %s 2>%s", place->dir, place->error_path),
+		EXIT_FAILURE);
+	place->error = read_path(place->error_path, NULL);
+	assert_said(place, "mount -t proc proc /proc");
+	assert_int_equal(count_mounts(place), 0);
+	assert_int_equal(run("unshare --pid --fork \"$KSYMFS\" check 2>/dev/null | "
+			     "grep -q '^mount: no: /proc'"),
+			 0);
+}
+
 int main(void)
 {
 #define OWN(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -492,6 +533,8 @@ int main(void)
 		OWN(as_an_fstab_line_says_it),
 		OWN(others_are_kept_out),
 		OWN(inode_numbers_stay),
+		OWN(stray_signals_are_ignored),
+		OWN(refuses_the_proc_of_others),
 	};
 #undef OWN
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Where the daemon's threads run: one receiver where its caller is, for a while, and no other. */
 #include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 #include "tests/live/support.h"
 
@@ -99,11 +102,134 @@ static void test_follows_moving_caller(void **state)
 	unpin_cpu();
 }
 
+struct hog {
+	int cpu;
+	atomic_bool running, answered;
+	bool gave_up;
+	int error;
+};
+
+/* Takes a CPU for itself, until somebody on another one is answered. */
+static void *hog_cpu(void *arg)
+{
+	struct hog *hog = arg;
+	struct sched_param priority = {.sched_priority = 50};
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(hog->cpu, &cpus);
+	hog->error = pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
+	if (!hog->error)
+		hog->error = pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority);
+	/* Less than the kernel lets it, so that nobody else can have done it. */
+	uint64_t end = monotonic_ns() + NSEC_PER_SEC / 2;
+
+	hog->running = true;
+	while (!hog->error && !hog->answered && !hog->gave_up)
+		hog->gave_up = monotonic_ns() > end;
+	return NULL;
+}
+
+/* Moves all but who is bound to one CPU to another: so that none of them waits for the first. */
+static void clear_cpu(pid_t daemon, int cpu, int other)
+{
+	cpu_set_t cpus;
+	char path[64];
+
+	CPU_ZERO(&cpus);
+	CPU_SET(other, &cpus);
+	snprintf(path, sizeof(path), "/proc/%d/task", daemon);
+	DIR *dir = opendir(path);
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (entry->d_name[0] != '.' && only_cpu(daemon, entry->d_name) != cpu)
+			sched_setaffinity(atoi(entry->d_name), sizeof(cpus), &cpus);
+	closedir(dir);
+}
+
+/* What asks on another CPU does not wait for who has taken the one of the last caller. */
+static void test_taken_cpu(void **state)
+{
+	/* Its own: threads stay where they are put here. */
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+
+	if (!pin_to_cpu(1))
+		skip_because("there is one CPU");
+	int other = sched_getcpu();
+
+	for (unsigned int i = 0; i < 10; i++) {
+		pthread_t thread;
+		struct stat st;
+
+		assert_true(pin_to_cpu(0));
+		struct hog hog = {.cpu = sched_getcpu()};
+		struct awaited followed = {fs, hog.cpu, 2, true};
+
+		assert_true(wait_until(is_bound, &followed, 10));
+		clear_cpu(fs->daemon, hog.cpu, other);
+		assert_true(pin_to_cpu(1));
+		assert_int_equal(pthread_create(&thread, NULL, hog_cpu, &hog), 0);
+		while (!hog.running)
+			sched_yield();
+		assert_int_equal(ksymfs_stat(fs, &st, "nothing"), -ENOENT);
+		hog.answered = true;
+		pthread_join(thread, NULL);
+		if (hog.error)
+			skip_because("no real-time thread: %s", strerror(hog.error));
+		assert_false(hog.gave_up);
+	}
+	unpin_cpu();
+}
+
+struct moved {
+	const struct ksymfs *fs;
+	int cpu;
+};
+
+static bool all_are_there(void *arg)
+{
+	const struct moved *moved = arg;
+	bool elsewhere = false;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task", moved->fs->daemon);
+	DIR *dir = opendir(path);
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		elsewhere |= entry->d_name[0] != '.' &&
+			     only_cpu(moved->fs->daemon, entry->d_name) != moved->cpu;
+	closedir(dir);
+	return !elsewhere;
+}
+
+/* Where the administrator puts its threads they stay, also the one that was somewhere else. */
+static void test_told_where_to_run(void **state)
+{
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+
+	if (!pin_to_cpu(1))
+		skip_because("there is one CPU");
+	struct awaited followed = {fs, sched_getcpu(), 2, true};
+
+	assert_true(wait_until(is_bound, &followed, 10));
+	assert_true(pin_to_cpu(0));
+	struct moved moved = {fs, sched_getcpu()};
+
+	assert_int_equal(run("taskset -ap -c %d %d >/dev/null", moved.cpu, fs->daemon), 0);
+	assert_true(wait_until(all_are_there, &moved, 10));
+	/* Longer than anybody is waited for. */
+	poll(NULL, 0, 300);
+	assert_true(wait_until(all_are_there, &moved, 10));
+	unpin_cpu();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_follows_caller),
 		cmocka_unit_test(test_follows_moving_caller),
+		cmocka_unit_test(test_told_where_to_run),
+		cmocka_unit_test(test_taken_cpu),
 	};
 
 	return live_run(tests);
