@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """ksyms, addr/ and the daemon that keeps them."""
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -57,6 +58,28 @@ def piped(bench):
      below(1 / 500, '{:.5f}'))
 def load_cpu(bench):
     return load_cost(bench, bench.pick(100, 5000))
+
+
+@row('  what libbcc takes to read and parse it, in such parses', shown('{:.1f} times'))
+def libbcc(bench):
+    try:
+        lib = ctypes.CDLL('libbcc.so.0')
+    except OSError as error:
+        bench.lacks(error)
+    lib.bcc_symcache_new.restype = ctypes.c_void_p
+    times = []
+    for _ in range(bench.pick(1, 9)):
+        addr = ctypes.c_uint64()
+        begin = time.process_time()
+        cache = ctypes.c_void_p(lib.bcc_symcache_new(-1, None))
+        found = lib.bcc_symcache_resolve_name(cache, None, b'vfs_read', ctypes.byref(addr))
+        times.append(time.process_time() - begin)
+        lib.bcc_free_symcache(cache, -1)
+        if found != 0 or not addr.value:
+            raise RuntimeError('libbcc did not find vfs_read')
+    used = statistics.median(times)
+    return Figure(used / bench.kallsyms_cpu,
+                  f'{milliseconds(used)} against {milliseconds(bench.kallsyms_cpu)}')
 
 
 def load_cost(bench, count):
