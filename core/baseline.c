@@ -6,6 +6,7 @@
  * record from then on is younger than what was found: see kstate.h. Records wait in the rings
  * meanwhile; the caller applies them afterwards.
  */
+#include "core/clock.h"
 #include "core/tracker_internal.h"
 
 #include <errno.h>
@@ -136,7 +137,7 @@ static bool is_program_row(const struct symbol *symbol)
 int tracker_walk_programs(struct tracker *tracker, bool announce, struct differences *found)
 {
 	struct kstate *state = &tracker->state;
-	uint64_t seen = monotonic_now();
+	uint64_t seen = monotonic_ns();
 	_cleanup_free_ uint32_t *ids = NULL;
 	size_t count = 0, size = 0;
 	uint32_t id = 0;
@@ -287,7 +288,7 @@ static int read_baseline(struct baseline *baseline)
 
 int tracker_baseline(struct tracker *tracker)
 {
-	struct baseline baseline = {.tracker = tracker, .seen = monotonic_now()};
+	struct baseline baseline = {.tracker = tracker, .seen = monotonic_ns()};
 	struct differences found = {};
 	int r = read_baseline(&baseline);
 
@@ -300,7 +301,7 @@ int tracker_baseline(struct tracker *tracker)
 		/* What another process did not know any more of is news. */
 		tracker_walk_programs(tracker, inherited, &found);
 		if (inherited)
-			kstate_log(&tracker->state, monotonic_now(),
+			kstate_log(&tracker->state, monotonic_ns(),
 				   "resync added=%zu removed=%zu changed=%zu", found.added,
 				   found.removed, found.changed);
 		for (size_t i = 0; i < baseline.aside.count; i++)
@@ -362,7 +363,7 @@ static void drop_ownerless(struct tracker *tracker, uint64_t seen, struct differ
 void tracker_resync(struct tracker *tracker)
 {
 	struct differences found = {};
-	uint64_t seen = monotonic_now();
+	uint64_t seen = monotonic_ns();
 
 	if (!tracker->state.hidden)
 		tracker_compare(tracker, true, true, &found);
@@ -370,6 +371,6 @@ void tracker_resync(struct tracker *tracker)
 	if (tracker_walk_programs(tracker, true, &found) == 0 && !tracker->programs_source.error)
 		drop_ownerless(tracker, seen, &found);
 	tracker->resyncs++;
-	kstate_log(&tracker->state, monotonic_now(), "resync added=%zu removed=%zu changed=%zu",
+	kstate_log(&tracker->state, monotonic_ns(), "resync added=%zu removed=%zu changed=%zu",
 		   found.added, found.removed, found.changed);
 }

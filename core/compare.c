@@ -3,6 +3,7 @@
  * Compares the symbols that come and go (modules, images) with the kernel's own list, and mends the
  * table where they differ. For module changes and after losses only: it reads all of kallsyms.
  */
+#include "core/clock.h"
 #include "core/tracker_internal.h"
 
 #include <errno.h>
@@ -140,7 +141,7 @@ static size_t add_missing(struct tracker *tracker, struct symbol **missing, size
 static int compare_rows_with_kernel(struct tracker *tracker, struct rows *rows, bool announce,
 				    struct differences *found)
 {
-	uint64_t seen = monotonic_now();
+	uint64_t seen = monotonic_ns();
 	struct kallsyms list = {};
 	size_t listed = 0;
 	int r = tracker_read_kallsyms(tracker, &list);

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "core/clock.h"
+
 /* Working at a time; more would not help, for what they do is mostly the kernel's work. */
 #define RUNNING_MAX 4
 /* Left behind at a time. Past it whatever would need a thread is given up. */
@@ -59,11 +61,6 @@ static uint64_t read_clock(clockid_t clock)
 	struct timespec now;
 
 	return clock_gettime(clock, &now) < 0 ? 0 : now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
-
-static uint64_t now_ns(void)
-{
-	return read_clock(CLOCK_MONOTONIC);
 }
 
 static int init_cond(pthread_cond_t *cond)
@@ -183,7 +180,7 @@ static bool run_job(struct offload *offload, struct offload_job *job)
 			continue;
 		}
 		job->running = true;
-		job->started_ns = now_ns();
+		job->started_ns = monotonic_ns();
 		job->half_over = false;
 		job->busy = 0;
 		pthread_mutex_unlock(&offload->lock);
@@ -320,7 +317,7 @@ static bool is_busy(const struct offload *offload, const struct offload_job *job
 static void wait_for(struct offload *offload, struct offload_job *job)
 {
 	while (!job->finished) {
-		uint64_t now = now_ns();
+		uint64_t now = monotonic_ns();
 		uint64_t started = job->running ? job->started_ns : now;
 		uint64_t half = started + offload->patience_ns / 2;
 		uint64_t deadline = started + offload->patience_ns;

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "core/clock.h"
 #include "core/maps.h"
 #include "core/pidstat.h"
 #include "core/slurp.h"
@@ -32,14 +33,6 @@ static const char *const text_names[PIN_TEXTS] = {
 const char *pin_text_name(enum pin_text text)
 {
 	return text_names[text];
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
 static bool pidfd_says_alive(int pidfd)

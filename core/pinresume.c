@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/carry.h"
+#include "core/clock.h"
 #include "core/pinset_internal.h"
 
 struct left_pins {
@@ -78,7 +79,7 @@ static int add(struct pinset *set, struct pin *pin, const struct pin_saved *save
 	if (r < 0)
 		return r;
 	if (slot.exited) {
-		uint64_t latest = pinset_clock() + set->options.keep_ns;
+		uint64_t latest = monotonic_ns() + set->options.keep_ns;
 
 		slot.expires = saved->expires ? MIN(saved->expires, latest) : latest;
 		set->stats.exited++;

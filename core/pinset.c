@@ -15,15 +15,8 @@
 #include <time.h>
 
 #include "core/carry.h"
+#include "core/clock.h"
 #include "core/pinset_internal.h"
-
-uint64_t pinset_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
 
 void pin_key(const struct pin *pin, char ret[static PIN_NAME_SIZE])
 {
@@ -104,7 +97,7 @@ void pinset_note_exit(struct pinset *set, struct pinset_slot *slot)
 	if (slot->exited || pin_is_alive(slot->pin))
 		return;
 	slot->exited = true;
-	slot->expires = pinset_clock() + set->options.keep_ns;
+	slot->expires = monotonic_ns() + set->options.keep_ns;
 	if (slot->saved)
 		slot->saved->expires = slot->expires;
 	set->stats.alive--;

@@ -62,8 +62,6 @@ struct pinset {
 	struct cmdline_readers *readers;
 };
 
-uint64_t pinset_clock(void);
-
 /* With the lock held: */
 struct pinset_slot *pinset_find_slot(struct pinset *set, const struct pin *pin);
 void pinset_note_exit(struct pinset *set, struct pinset_slot *slot);

@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "core/clock.h"
 #include "core/pinset_internal.h"
 #include "core/rights.h"
 #include "core/slurp.h"
@@ -146,7 +147,7 @@ static bool start_reader(struct cmdline_readers *readers, struct cmdline_job *jo
 
 static void wait_for_cmdline(struct cmdline_readers *readers, const struct cmdline_job *job)
 {
-	uint64_t until = pinset_clock() + CMDLINE_WAIT_NS;
+	uint64_t until = monotonic_ns() + CMDLINE_WAIT_NS;
 	struct timespec deadline = {until / NSEC_PER_SEC, until % NSEC_PER_SEC};
 
 	while (!job->done && pthread_cond_timedwait(&readers->done, &readers->lock, &deadline) == 0)
@@ -330,7 +331,7 @@ static void drain(struct pinset *set)
 
 static void expire(struct pinset *set)
 {
-	uint64_t now = pinset_clock();
+	uint64_t now = monotonic_ns();
 
 	LOCKED(&set->lock);
 	for (size_t i = 0; i < set->count;) {
@@ -453,7 +454,7 @@ static void note_exits(struct pinset *set)
 /* Milliseconds to the next pin whose time is up, -1 if there is none. */
 static int next_timeout(struct pinset *set)
 {
-	uint64_t now = pinset_clock(), next = UINT64_MAX;
+	uint64_t now = monotonic_ns(), next = UINT64_MAX;
 
 	LOCKED(&set->lock);
 	for (size_t i = 0; i < set->count; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The tracker's answers: snapshots, referenced programs and copies, made under the lock. */
+#include "core/clock.h"
 #include "core/tracker_internal.h"
 
 #include <errno.h>
@@ -123,7 +124,7 @@ static int resolve(struct tracker *tracker, uint64_t addr, uint64_t time,
 	if (tracker->state.hidden)
 		return -EACCES;
 	/* Of the future nobody knows. */
-	if (time != TRACKER_NOW && time > monotonic_now())
+	if (time != TRACKER_NOW && time > monotonic_ns())
 		return -ENOENT;
 	if (symtab_lookup(tracker->state.symbols, addr, &hit) == 0 && hit.symbol->added <= time) {
 		int r = answer_symbol(tracker, hit.symbol, hit.size, ret);
@@ -277,7 +278,7 @@ void tracker_events_add(struct tracker *tracker, const char *format, ...)
 	va_start(args, format);
 	{
 		LOCKED(&tracker->lock);
-		kstate_vlog(&tracker->state, monotonic_now(), format, args);
+		kstate_vlog(&tracker->state, monotonic_ns(), format, args);
 	}
 	va_end(args);
 	if (tracker->options.events_grew)

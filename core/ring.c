@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/clock.h"
 #include "core/ring_priv.h"
 
 /* A drain leaves a record that is too young to the next one; more than one in vain means a fault.
@@ -41,14 +42,6 @@ static void ring_set_tail(struct ring *ring, uint64_t tail)
 static uint64_t ring_tail(const struct ring *ring)
 {
 	return __atomic_load_n(&ring->page->data_tail, __ATOMIC_ACQUIRE);
-}
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
 int rings_fd(const struct rings *rings)

@@ -34,6 +34,7 @@
 #include <time.h>
 
 #include "core/carry.h"
+#include "core/clock.h"
 #include "core/rights.h"
 #include "core/uevent.h"
 
@@ -46,20 +47,12 @@
 /* When to look again at rings that could not be drained. */
 #define STUCK_MS 1000
 
-uint64_t monotonic_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
-
 uint64_t mono_to_unix_now(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec - monotonic_now();
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec - monotonic_ns();
 }
 
 static void collect(const struct record *record, void *arg)
@@ -285,12 +278,12 @@ static void drain_uevents(struct tracker *tracker)
 	while ((r = uevent_next(tracker->uevents, buf, sizeof(buf), &event)) > 0) {
 		switch (event.kind) {
 		case UEVENT_MODULE_ADD:
-			kstate_log(&tracker->state, monotonic_now(), "module-load name=%s",
+			kstate_log(&tracker->state, monotonic_ns(), "module-load name=%s",
 				   event.module);
 			tracker_module_added(tracker, event.module);
 			break;
 		case UEVENT_MODULE_REMOVE:
-			kstate_log(&tracker->state, monotonic_now(), "module-unload name=%s",
+			kstate_log(&tracker->state, monotonic_ns(), "module-unload name=%s",
 				   event.module);
 			tracker->modules_due = true;
 			break;
@@ -320,7 +313,7 @@ static void catch_up(struct tracker *tracker, bool rings_only)
 
 	tracker->state.mono_to_unix = mono_to_unix_now();
 	for (int round = 0; round < MAX_ROUNDS; round++) {
-		uint64_t now = monotonic_now();
+		uint64_t now = monotonic_ns();
 		struct remains *remains = NULL;
 
 		if (!rings_only && tracker->unload)
@@ -383,8 +376,8 @@ static void sync_with(struct tracker *tracker, bool rings_only)
 		catch_up(tracker, rings_only);
 		eventlog_span(tracker->state.events, &after);
 		if (after.end != before.end || tracker->state.recovered != recovered ||
-		    monotonic_now() >= tracker->next_expiry)
-			arm_expiry(tracker, kstate_expire(&tracker->state, monotonic_now(),
+		    monotonic_ns() >= tracker->next_expiry)
+			arm_expiry(tracker, kstate_expire(&tracker->state, monotonic_ns(),
 							  tracker->options.retain_ns,
 							  tracker->options.retain_bytes));
 	}
@@ -604,7 +597,7 @@ int tracker_create(const struct tracker_options *options, struct tracker **ret)
 
 	tracker->options = *options;
 	tracker->uevents = tracker->timer = tracker->stop = tracker->comm_file.fd = -1;
-	tracker->started = tracker->whole_at = monotonic_now();
+	tracker->started = tracker->whole_at = monotonic_ns();
 	if (carry_is_inherited())
 		tracker->whole_at = carry_root()->whole_at;
 	tracker->inherited_at = tracker->whole_at;

@@ -91,7 +91,6 @@ struct tracker {
 /* prog_capture(), for all parts of the tracker. */
 int tracker_capture(struct tracker *tracker, uint32_t id, struct prog **ret);
 
-uint64_t monotonic_now(void);
 uint64_t mono_to_unix_now(void);
 
 /* Takes the first look at everything. The rings and the uevent socket are open already. */

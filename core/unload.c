@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 #include <sys/syscall.h>
 
+#include "core/clock.h"
 #include "core/unload.skel.h"
 
 /* How much is taken from the ring in one go: the owner has a lock that others wait for. */
@@ -54,14 +55,6 @@ static int try_kernel(void)
 static int say_nothing(enum libbpf_print_level level, const char *format, va_list args)
 {
 	return 0;
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
 static int take_piece(void *arg, void *piece, size_t len)

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
+
+#include "core/clock.h"
 
 /* A supervisor that was stopped keeps nobody waiting. */
 #define SEND_SECONDS 1
@@ -234,14 +235,6 @@ static void drop_rest(void *arg)
 	}
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
-
 /* Answers that nobody has waited for come first. */
 static void wait_for_answer(struct handover *handover, uint64_t until)
 {
@@ -250,7 +243,7 @@ static void wait_for_answer(struct handover *handover, uint64_t until)
 
 	for (;;) {
 		struct pollfd pollfd = {.fd = handover->socket, .events = POLLIN};
-		uint64_t now = now_ns();
+		uint64_t now = monotonic_ns();
 
 		if (now >= until || poll(&pollfd, 1, (until - now) / 1000000 + 1) < 0)
 			return;
@@ -276,7 +269,7 @@ static void settle(void *arg)
 	};
 
 	if (handover_send(handover->socket, &message, NULL, 0) == 0)
-		wait_for_answer(handover, now_ns() + SYNC_NS);
+		wait_for_answer(handover, monotonic_ns() + SYNC_NS);
 }
 
 void handover_keeper(struct handover *handover, struct keeper *ret)

@@ -3,10 +3,9 @@
  * Trees behind pins, and lookups in them: see pinroot.h.
  *
  * A tree belongs to a pin and a root; when the process has another root it gets another tree, and
- * the nodes of the old one are stale. Each request is a pincall, which keeps what it uses; a tree
- * that is dropped loses at once what nobody uses, and the rest with the last call.
+ * the nodes of the old one are stale. A tree that is dropped loses at once what no call (pincall.c)
+ * uses, and the rest with the last one.
  */
-#include "core/metric.h"
 #include "fs/pinroot.h"
 
 #include <errno.h>
@@ -16,26 +15,14 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "core/clock.h"
+#include "core/metric.h"
 #include "fs/pinroot_internal.h"
 
-/* Threads that other people's file systems can hold up, all roots together and one alone. */
-#define WORKERS		  64
-#define STUCK_MAX	  (WORKERS / 2)
-#define STUCK_MAX_OF_TREE 12
-/* A call that takes longer hangs. */
-#define STUCK_NS NSEC_PER_SEC
 /* How long a lookup may take: see pinlook.c. */
 #define PATIENCE_NS (2 * NSEC_PER_SEC)
 
 #define FILES_SUFFIX ".files"
-
-static uint64_t clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
 
 struct pintree *pintree_ref(struct pintree *tree)
 {
@@ -50,202 +37,6 @@ void pintree_unref(struct pintree *tree)
 	root_unref(tree->root);
 	pin_unref(tree->pin);
 	free(tree);
-}
-
-/* A process that is pinned once more has another tree, but the same files that do not answer. */
-static bool is_alike(const struct pincall *call, const struct pinnode *node,
-		     const struct pintree *tree)
-{
-	const struct root_identity *a = &call->node->what.identity, *b = &node->what.identity;
-
-	return call->tree == tree || (a->type == S_IFREG && b->type == S_IFREG && a->dev == b->dev);
-}
-
-/* Under the lock: is there room for one more call that could hang? -EBUSY; -EAGAIN: not yet. */
-static int find_room(const struct pinroot *pinroot, const struct pinnode *node,
-		     const struct pintree *tree)
-{
-	unsigned int own = 0, own_stuck = 0, stuck = 0;
-	uint64_t now = clock_ns();
-
-	for (const struct pincall *call = pinroot->calls; call; call = call->next) {
-		bool is_stuck = now - call->since > STUCK_NS, own_one = is_alike(call, node, tree);
-
-		own += own_one;
-		own_stuck += own_one && is_stuck;
-		stuck += is_stuck;
-	}
-	if (own_stuck >= STUCK_MAX_OF_TREE || (own_stuck && stuck >= STUCK_MAX))
-		return -EBUSY;
-	return own >= STUCK_MAX ? -EAGAIN : 0;
-}
-
-/* Under the lock. So many at once may all hang: then that is known within STUCK_NS. */
-static int wait_for_room(struct pincall *call, const struct pintree *tree)
-{
-	struct pinroot *pinroot = call->pinroot;
-	uint64_t until = call->since + STUCK_NS;
-	const struct timespec deadline = {until / NSEC_PER_SEC, until % NSEC_PER_SEC};
-	int r;
-
-	while (!tree->dead && (r = find_room(pinroot, call->node, tree)) != 0) {
-		if (r == -EBUSY || pthread_cond_timedwait(&pinroot->left, &pinroot->lock,
-							  &deadline) == ETIMEDOUT) {
-			pinroot->refused++;
-			return -EBUSY;
-		}
-	}
-	call->since = clock_ns();
-	return tree->dead ? -ESTALE : 0;
-}
-
-/* From here on the call is one of those into this tree. */
-static int join_tree(struct pincall *call, struct pintree *tree)
-{
-	struct pinroot *pinroot = call->pinroot;
-
-	LOCKED(&pinroot->lock);
-	int r = wait_for_room(call, tree);
-
-	if (r < 0)
-		return r;
-	call->tree = pintree_ref(tree);
-	call->root = root_ref(tree->root);
-	call->next = pinroot->calls;
-	pinroot->calls = call;
-	return 0;
-}
-
-int pincall_begin(struct pincall *call, void *arg, uint64_t id)
-{
-	struct pinroot *pinroot = arg;
-	struct pinnode *node = pinnode_get(&pinroot->nodes, id);
-
-	if (!node)
-		return -ESTALE;
-	*call = (struct pincall){.pinroot = pinroot, .node = node, .since = clock_ns()};
-	int r = node->what.tree ? join_tree(call, node->what.tree) : 0;
-
-	if (r == 0 && node->what.kind == PINNODE_HELD) {
-		call->file = pinnode_file(&pinroot->nodes, node);
-		if (!call->file)
-			r = -ESTALE;
-	}
-	return r;
-}
-
-/* Returns whether the tree was dropped meanwhile. */
-static bool leave_tree(struct pincall *call)
-{
-	struct pinroot *pinroot = call->pinroot;
-
-	LOCKED(&pinroot->lock);
-	struct pincall **at = &pinroot->calls;
-
-	while (*at != call)
-		at = &(*at)->next;
-	*at = call->next;
-	pthread_cond_broadcast(&pinroot->left);
-	return call->tree->dead;
-}
-
-void pincall_end(struct pincall *call)
-{
-	struct pinroot *pinroot = call->pinroot;
-
-	if (!call->node)
-		return;
-	if (call->dir_node)
-		pinnode_release_fd(&pinroot->nodes, call->dir_node);
-	/* What the call itself has opened since. */
-	if (call->tree && leave_tree(call))
-		pinnodes_drop_tree(&pinroot->nodes, call->tree);
-	held_file_unref(call->file);
-	root_unref(call->root);
-	pintree_unref(call->tree);
-	text_deinit(&call->path);
-	pinnode_put(&pinroot->nodes, call->node);
-}
-
-bool pinroot_make_room(struct pinroot *pinroot, int r)
-{
-	if (r != -EMFILE && r != -ENFILE)
-		return false;
-	pinnodes_close_fds(&pinroot->nodes);
-	return true;
-}
-
-/* A directory's fd, opened anew: by its parent's if that has one, else by the path from the root.
- */
-static int open_dir(struct pincall *call, struct pinnode *node, int *ret_fd)
-{
-	struct pinnodes *nodes = &call->pinroot->nodes;
-	int parent_fd = pinnode_use_fd(nodes, node->parent), r;
-
-	if (parent_fd >= 0) {
-		const struct root_dir dir = {.fd = parent_fd};
-
-		r = root_open_entry(&dir, node->name, &node->what.identity, ret_fd);
-		pinnode_release_fd(nodes, node->parent);
-	} else {
-		r = root_open_path(call->root, call->path.data, call->path.len, ret_fd);
-		if (r == 0) {
-			r = root_check_fd(*ret_fd, &node->what.identity);
-			if (r < 0)
-				close(*ret_fd);
-		}
-	}
-	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? -ESTALE : r;
-}
-
-int pincall_use_dir(struct pincall *call, struct pinnode *node)
-{
-	struct pinnodes *nodes = &call->pinroot->nodes;
-
-	if (node->what.kind == PINNODE_TOP) {
-		root_top(call->root, &call->dir);
-		return 0;
-	}
-	int r = pinnode_path(node, &call->path), fd = pinnode_use_fd(nodes, node);
-
-	if (r == 0 && fd < 0) {
-		r = open_dir(call, node, &fd);
-		if (pinroot_make_room(call->pinroot, r))
-			r = open_dir(call, node, &fd);
-		if (r == 0)
-			fd = pinnode_set_fd(nodes, node, fd);
-	}
-	if (fd >= 0)
-		call->dir_node = node;
-	call->dir = (struct root_dir){
-		.fd = fd,
-		.mount = node->what.identity.mount,
-		.path = call->path.data,
-		.path_len = call->path.len,
-	};
-	return r;
-}
-
-int pincall_open(struct pincall *call, int *ret_fd)
-{
-	const struct pinnode *node = call->node;
-
-	if (node->what.kind == PINNODE_HELD) {
-		int fd = fcntl(held_file_fd(call->file), F_DUPFD_CLOEXEC, 0);
-
-		if (fd < 0)
-			return -errno;
-		*ret_fd = fd;
-		return 0;
-	}
-	int r = pincall_use_dir(call, node->parent);
-
-	if (r < 0)
-		return r;
-	r = root_open_entry(&call->dir, node->name, &node->what.identity, ret_fd);
-	if (pinroot_make_room(call->pinroot, r))
-		r = root_open_entry(&call->dir, node->name, &node->what.identity, ret_fd);
-	return r == -ENOENT || r == -ENOTDIR ? -ESTALE : r;
 }
 
 /* Under the lock. */
@@ -432,7 +223,7 @@ static int find_pin(struct pincall *call, const char *name, struct pinnode **ret
 	r = pinroot_get_tree(pinroot, pin, &what.tree);
 	if (r < 0)
 		return r;
-	r = join_tree(call, what.tree);
+	r = pincall_join(call, what.tree);
 	if (r == 0 && what.kind == PINNODE_TOP) {
 		r = root_stat(call->root, NULL, NULL, &entry);
 		if (r == 0)
@@ -583,7 +374,7 @@ static void forget(void *arg, uint64_t id, uint64_t count)
 
 const struct foreign_ops pinroot_ops = {
 	.name = PINROOT_NAME,
-	.workers = WORKERS,
+	.workers = PINROOT_WORKERS,
 	.lookup = lookup,
 	.forget = forget,
 	.getattr = pinroot_getattr,
@@ -683,13 +474,13 @@ struct figures {
 
 static void get_figures(struct pinroot *pinroot, struct figures *ret)
 {
-	uint64_t now = clock_ns();
+	uint64_t now = monotonic_ns();
 
 	*ret = (struct figures){};
 	{
 		LOCKED(&pinroot->lock);
 		for (const struct pincall *call = pinroot->calls; call; call = call->next)
-			ret->stuck += now - call->since > STUCK_NS;
+			ret->stuck += now - call->since > PINCALL_STUCK_NS;
 		ret->refused = pinroot->refused;
 	}
 	LOCKED(&pinroot->nodes.lock);

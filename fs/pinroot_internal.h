@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What pinroot.c (trees and lookups), pinattr.c and pinfile.c (open files) share. */
+/* What pinroot.c (trees and lookups), pincall.c, pinattr.c and pinfile.c (open files) share. */
 #ifndef FS_PINROOT_INTERNAL_H
 #define FS_PINROOT_INTERNAL_H
 
@@ -9,6 +9,11 @@
 #include "fs/handle.h"
 #include "fs/pinnode.h"
 #include "fs/pinroot.h"
+
+/* Threads for what other people's file systems can hold up. */
+#define PINROOT_WORKERS 64
+/* A call that takes longer hangs. */
+#define PINCALL_STUCK_NS NSEC_PER_SEC
 
 /* A process's root, and what else is held of it, as long as it is the same root. */
 struct pintree {
@@ -59,22 +64,17 @@ struct pincall {
 	struct text path;
 };
 
+/* pincall.c */
 /* -ESTALE: no such node, or what it belongs to is gone; -EBUSY. */
 int pincall_begin(struct pincall *call, void *pinroot, uint64_t id);
 void pincall_end(struct pincall *call);
+/* Makes it a call into this tree, for one that began above all trees. As pincall_begin(). */
+int pincall_join(struct pincall *call, struct pintree *tree);
 #define _cleanup_pincall_ CLEANUP(pincall_end)
 #define PINCALL_NONE                                                                               \
 	(struct pincall)                                                                           \
 	{                                                                                          \
 	}
-
-/* The tree of what a pin has as its root now; the caller's reference. */
-int pinroot_get_tree(struct pinroot *pinroot, struct pin *pin, struct pintree **ret);
-/* Keeps a node for as long as it is the one of the executable. Takes the caller's reference. */
-void pinroot_set_exe(struct pinroot *pinroot, struct pintree *tree, struct pinnode *node);
-
-/* pinleft.c: makes the nodes again that another process has left. */
-void pinleft_resume(struct pinroot *pinroot);
 
 /* Makes call->dir the directory that node is, which is the call's node or its parent. */
 int pincall_use_dir(struct pincall *call, struct pinnode *node);
@@ -83,6 +83,15 @@ int pincall_open(struct pincall *call, int *ret_fd);
 /* Is it for want of fds that something failed? Then room has been made, and once more is worth it.
  */
 bool pinroot_make_room(struct pinroot *pinroot, int r);
+
+/* pinroot.c */
+/* The tree of what a pin has as its root now; the caller's reference. */
+int pinroot_get_tree(struct pinroot *pinroot, struct pin *pin, struct pintree **ret);
+/* Keeps a node for as long as it is the one of the executable. Takes the caller's reference. */
+void pinroot_set_exe(struct pinroot *pinroot, struct pintree *tree, struct pinnode *node);
+
+/* pinleft.c: makes the nodes again that another process has left. */
+void pinleft_resume(struct pinroot *pinroot);
 
 /* Attributes of a node that is no entry of a root. */
 int pinroot_stat_node(struct pincall *call, struct pinnode *node, struct stat *attr);

@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/pidstat.h"
 #include "fs/request.h"
 
@@ -35,14 +35,6 @@ static int make_epoll(const struct receiver *receiver)
 	    epoll_ctl(epoll, EPOLL_CTL_ADD, receiver->watched->left_fd, &left) < 0)
 		return -errno;
 	return take_fd(&epoll);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
 /*
@@ -84,7 +76,7 @@ static void go_to(struct receiver *receiver, unsigned int cpu)
 /* Goes to the CPU of the thread whose request was answered last. */
 static void follow(struct receiver *receiver, pid_t caller)
 {
-	uint64_t now = now_ns(), since = now - receiver->looked_ns;
+	uint64_t now = monotonic_ns(), since = now - receiver->looked_ns;
 	bool again = caller == receiver->last_caller;
 	unsigned int cpu;
 

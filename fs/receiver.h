@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The threads that receive requests, and serve what takes a moment.
+ * The threads that receive requests, and serve what takes a moment. Each reads the device without
+ * waiting and, when there is nothing, waits for the device and for the end together: libfuse's own
+ * loop cannot be woken.
  *
  * To be woken on another CPU and to wake the caller from there is most of what a small request
  * costs: several times the work itself in a virtual machine, where a CPU that has nothing to do is

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * The session's life: its threads, what it agrees on with the kernel, and its end. See session.h.
- *
- * Each receiving thread reads the device without waiting and, when there is nothing, waits for the
- * device and for the end together: libfuse's own loop cannot be woken.
- */
-#include "core/metric.h"
+/* The session's life: its threads, what it agrees on with the kernel, its end. See session.h. */
 #include "fs/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
-#include <poll.h>
-#include <sched.h>
 
+#include "core/clock.h"
+#include "core/metric.h"
 #include "fs/request.h"
 
 /* Of each view that may block: how many of its calls can hang before it is that view's turn to. */
@@ -354,10 +349,7 @@ static struct pool *nth_pool(const struct session *session, size_t i)
 
 static uint64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * UINT64_C(1000) + now.tv_nsec / 1000000;
+	return monotonic_ns() / 1000000;
 }
 
 bool session_end(struct session *session)

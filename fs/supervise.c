@@ -18,6 +18,7 @@
 
 #include "fs/handover.h"
 #include "fs/mount.h"
+#include "core/clock.h"
 #include "fs/notify.h"
 
 #define MS UINT64_C(1000000)
@@ -72,14 +73,6 @@ struct supervisor {
 	bool done;
 	int status;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
 
 static void say(const struct supervisor *supervisor, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -256,7 +249,7 @@ static void tell_ready(struct supervisor *supervisor)
 static void became_ready(struct supervisor *supervisor)
 {
 	supervisor->is_ready = true;
-	supervisor->ready_at = now_ns();
+	supervisor->ready_at = monotonic_ns();
 	supervisor->reloading = false;
 	if (supervisor->next_program >= 0) {
 		fd_cleanup(&supervisor->program);
@@ -352,7 +345,7 @@ static bool retract_program(struct supervisor *supervisor)
 /* Counts the deaths that look like a loop. Who kills one that serves knows what he is doing. */
 static void count_failure(struct supervisor *supervisor, int status)
 {
-	bool steady = supervisor->is_ready && now_ns() - supervisor->ready_at > STEADY_NS;
+	bool steady = supervisor->is_ready && monotonic_ns() - supervisor->ready_at > STEADY_NS;
 	bool was_killed =
 		supervisor->is_ready && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 
@@ -382,7 +375,7 @@ static void replace_daemon(struct supervisor *supervisor, int status)
 		if (is_broken || supervisor->failures == FAILURES_FRESH)
 			make_region(supervisor);
 	}
-	supervisor->restart_at = now_ns() + delay;
+	supervisor->restart_at = monotonic_ns() + delay;
 }
 
 static void daemon_ended(struct supervisor *supervisor, int status)
@@ -431,7 +424,7 @@ static void stop(struct supervisor *supervisor)
 		return;
 	supervisor->stopping = true;
 	notify_manager("STOPPING=1");
-	supervisor->kill_at = now_ns() + END_NS;
+	supervisor->kill_at = monotonic_ns() + END_NS;
 	mount_detach(&supervisor->mount);
 	if (supervisor->daemon)
 		kill(supervisor->daemon, SIGTERM);
@@ -479,7 +472,7 @@ static uint64_t next_time(const struct supervisor *supervisor)
 
 static int milliseconds_until(uint64_t time)
 {
-	uint64_t now = now_ns();
+	uint64_t now = monotonic_ns();
 
 	if (time == UINT64_MAX)
 		return -1;
@@ -491,7 +484,7 @@ static void time_is_up(struct supervisor *supervisor)
 	if (supervisor->stopping && !supervisor->killed) {
 		kill(supervisor->daemon, SIGKILL);
 		supervisor->killed = true;
-		supervisor->kill_at = now_ns() + KILL_NS;
+		supervisor->kill_at = monotonic_ns() + KILL_NS;
 	} else if (supervisor->stopping) {
 		/* It hangs in somebody's file system, and dies when that lets it. */
 		end_with(supervisor, EXIT_SUCCESS);
@@ -517,7 +510,7 @@ static void run(struct supervisor *supervisor)
 			read_messages(supervisor);
 		if (n > 0 && fds[0].revents)
 			read_signals(supervisor);
-		if (!supervisor->done && now_ns() >= next_time(supervisor))
+		if (!supervisor->done && monotonic_ns() >= next_time(supervisor))
 			time_is_up(supervisor);
 	}
 }

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "core/cleanup.h"
+#include "core/clock.h"
 #include "elfmaker.h"
 
 #define ROUNDS	  21
@@ -36,14 +37,6 @@
 #define NAMES	  40000
 
 static const char *mount_dir;
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
 
 static void die(const char *what)
 {
@@ -72,7 +65,7 @@ static uint64_t read_tree(const char *name, size_t *ret_len)
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "%s/%s", mount_dir, name);
-	uint64_t begin = now_ns();
+	uint64_t begin = monotonic_ns();
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
@@ -81,7 +74,7 @@ static uint64_t read_tree(const char *name, size_t *ret_len)
 		*ret_len += n;
 	if (n < 0)
 		die(path);
-	return now_ns() - begin;
+	return monotonic_ns() - begin;
 }
 
 static pid_t start(const char *const *argv)
@@ -111,13 +104,13 @@ static void end(pid_t pid)
 
 static uint64_t time_command(const char *const *argv)
 {
-	uint64_t begin = now_ns();
+	uint64_t begin = monotonic_ns();
 	int status;
 
 	waitpid(start(argv), &status, 0);
 	if (status != 0)
 		die(argv[0]);
-	return now_ns() - begin;
+	return monotonic_ns() - begin;
 }
 
 /* Waits until its objects are mapped: the number of mappings stays for a while. */
@@ -248,12 +241,12 @@ static void *read_meanwhile(void *arg)
 
 	snprintf(path, sizeof(path), "%s/ksyms", mount_dir);
 	while (!atomic_load(&large_done)) {
-		uint64_t begin = now_ns();
+		uint64_t begin = monotonic_ns();
 		_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 		if (fd < 0 || read(fd, block, sizeof(block)) < 0)
 			die(path);
-		*worst = MAX(*worst, now_ns() - begin);
+		*worst = MAX(*worst, monotonic_ns() - begin);
 		usleep(1000);
 	}
 	return NULL;
@@ -311,7 +304,7 @@ static struct listing_cost list_directory(const char *path)
 {
 	struct listing_cost cost = {};
 	pid_t pids[4 * PROCESSES];
-	uint64_t begin = now_ns();
+	uint64_t begin = monotonic_ns();
 	_cleanup_dir_ DIR *dir = opendir(path);
 	struct stat st;
 
@@ -320,7 +313,7 @@ static struct listing_cost list_directory(const char *path)
 	for (struct dirent *entry; (entry = readdir(dir));)
 		if (atoi(entry->d_name) > 0 && cost.processes < ARRAY_SIZE(pids))
 			pids[cost.processes++] = atoi(entry->d_name);
-	uint64_t end = now_ns();
+	uint64_t end = monotonic_ns();
 
 	for (unsigned int i = 0; i < cost.processes; i++) {
 		char name[16];
@@ -331,7 +324,7 @@ static struct listing_cost list_directory(const char *path)
 			die(path);
 	}
 	cost.list = end - begin;
-	cost.stat = now_ns() - end;
+	cost.stat = monotonic_ns() - end;
 	return cost;
 }
 
@@ -339,14 +332,14 @@ static struct listing_cost list_directory(const char *path)
 static uint64_t time_lookups(unsigned int count)
 {
 	char path[256];
-	uint64_t begin = now_ns();
+	uint64_t begin = monotonic_ns();
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/none", mount_dir);
 	for (unsigned int i = 0; i < count; i++)
 		if (stat(path, &st) == 0 || errno != ENOENT)
 			die(path);
-	return now_ns() - begin;
+	return monotonic_ns() - begin;
 }
 
 /*

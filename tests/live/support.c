@@ -7,6 +7,7 @@
 #include "tests/live/support.h"
 
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -146,14 +147,6 @@ int run(const char *format, ...)
 	int status;
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
 }
 
 bool wait_until(bool (*done)(void *arg), void *arg, unsigned int seconds)
@@ -362,6 +355,30 @@ static char *path_of(const struct ksymfs *fs, const char *format, va_list args)
 	assert_true(vasprintf(&relative, format, args) >= 0);
 	assert_true(asprintf(&path, "%s/%s", fs->dir, relative) >= 0);
 	return path;
+}
+
+size_t ksymfs_count_threads(const struct ksymfs *fs,
+			    bool (*is)(pid_t tid, const char *status, void *arg), void *arg)
+{
+	char path[64];
+	size_t count = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", fs->daemon);
+	_cleanup_dir_ DIR *tasks = opendir(path);
+	assert_non_null(tasks);
+	for (struct dirent *task; (task = readdir(tasks));) {
+		char file[sizeof(path) + sizeof(task->d_name) + 8];
+
+		snprintf(file, sizeof(file), "%s/%s/status", path, task->d_name);
+		_cleanup_fd_ int fd =
+			task->d_name[0] == '.' ? -1 : open(file, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue; /* it has ended */
+		_cleanup_free_ char *status = read_fd(fd, NULL);
+
+		count += is(atoi(task->d_name), status, arg);
+	}
+	return count;
 }
 
 char *ksymfs_path(const struct ksymfs *fs, const char *format, ...)

@@ -53,6 +53,7 @@
 #include <cmocka.h>
 
 #include "core/cleanup.h"
+#include "core/clock.h"
 
 struct kernelname;
 
@@ -129,6 +130,12 @@ void ksymfs_replace(const struct ksymfs *fs, pid_t victim, int signal);
 /* Kills who serves, and returns when another one does. */
 void ksymfs_crash(const struct ksymfs *fs);
 
+/*
+ * How many threads of the daemon's does `is` say yes to? It is given each one's /proc status.
+ */
+size_t ksymfs_count_threads(const struct ksymfs *fs,
+			    bool (*is)(pid_t tid, const char *status, void *arg), void *arg);
+
 /* A path in the tree; the caller frees. */
 char *ksymfs_path(const struct ksymfs *fs, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -164,8 +171,6 @@ int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 pid_t fork_again(pid_t pid);
 /* The same, of a process that does nothing. */
 pid_t fork_as(pid_t pid);
-/* CLOCK_MONOTONIC, in ns. */
-uint64_t monotonic_ns(void);
 /* Calls done(arg) every millisecond until it is true; false after `seconds`. */
 bool wait_until(bool (*done)(void *arg), void *arg, unsigned int seconds);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Where the daemon's threads run: one receiver where its caller is, for a while, and no other. */
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -8,45 +7,37 @@
 
 #include "tests/live/support.h"
 
-/* A thread of the daemon's, and its one CPU; -1: it may run on more. */
-static int only_cpu(pid_t daemon, const char *tid)
+/* The one CPU of a thread; -1: it may run on more. */
+static int only_cpu(const char *status)
 {
-	char path[320];
-	int first = -1;
+	const char *list = strstr(status, "\nCpus_allowed_list:\t");
+	int cpu = -1, end = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%s/status", daemon, tid);
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return -1; /* has ended */
-	for (char line[256]; fgets(line, sizeof(line), file);) {
-		char after = 0;
+	assert_non_null(list);
+	list += strlen("\nCpus_allowed_list:\t");
+	return sscanf(list, "%d%n", &cpu, &end) == 1 && list[end] == '\n' ? cpu : -1;
+}
 
-		if (sscanf(line, "Cpus_allowed_list: %d%c", &first, &after) == 2 && after != '\n')
-			first = -1;
-	}
-	fclose(file);
-	return first;
+static bool is_on(pid_t tid, const char *status, void *arg)
+{
+	return only_cpu(status) == *(int *)arg;
+}
+
+static bool is_elsewhere(pid_t tid, const char *status, void *arg)
+{
+	return !is_on(tid, status, arg);
 }
 
 /* How many of its threads are bound to the CPU. Each CPU has one that reads its ring. */
-static unsigned int bound_to(pid_t daemon, int cpu)
+static size_t bound_to(const struct ksymfs *fs, int cpu)
 {
-	unsigned int bound = 0;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/task", daemon);
-	DIR *dir = opendir(path);
-	assert_non_null(dir);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		bound += entry->d_name[0] != '.' && only_cpu(daemon, entry->d_name) == cpu;
-	closedir(dir);
-	return bound;
+	return ksymfs_count_threads(fs, is_on, &cpu);
 }
 
 struct awaited {
 	const struct ksymfs *fs;
 	int cpu;
-	unsigned int count;
+	size_t count;
 	bool ask;
 };
 
@@ -58,7 +49,7 @@ static bool is_bound(void *arg)
 	/* Two requests in a row tell another caller from one that passes by. */
 	for (int i = 0; i < 2 && awaited->ask; i++)
 		ksymfs_stat(awaited->fs, &st, "nothing");
-	return bound_to(awaited->fs->daemon, awaited->cpu) == awaited->count;
+	return bound_to(awaited->fs, awaited->cpu) == awaited->count;
 }
 
 static void assert_follows(struct ksymfs *fs, unsigned int nth)
@@ -73,7 +64,7 @@ static void assert_follows(struct ksymfs *fs, unsigned int nth)
 	assert_true(wait_until(is_bound, &followed, 10));
 	/* Workers that are started meanwhile are nobody's company. */
 	free(ksymfs_read(fs, NULL, "usdt/self/objects"));
-	assert_true(bound_to(fs->daemon, cpu) <= 2);
+	assert_true(bound_to(fs, cpu) <= 2);
 	assert_true(wait_until(is_bound, &alone, 10));
 }
 
@@ -130,21 +121,26 @@ static void *hog_cpu(void *arg)
 	return NULL;
 }
 
-/* Moves all but who is bound to one CPU to another: so that none of them waits for the first. */
-static void clear_cpu(pid_t daemon, int cpu, int other)
-{
-	cpu_set_t cpus;
-	char path[64];
+struct move {
+	int from;
+	cpu_set_t to;
+};
 
-	CPU_ZERO(&cpus);
-	CPU_SET(other, &cpus);
-	snprintf(path, sizeof(path), "/proc/%d/task", daemon);
-	DIR *dir = opendir(path);
-	assert_non_null(dir);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		if (entry->d_name[0] != '.' && only_cpu(daemon, entry->d_name) != cpu)
-			sched_setaffinity(atoi(entry->d_name), sizeof(cpus), &cpus);
-	closedir(dir);
+static bool move_other(pid_t tid, const char *status, void *arg)
+{
+	const struct move *move = arg;
+
+	return only_cpu(status) != move->from &&
+	       sched_setaffinity(tid, sizeof(move->to), &move->to) == 0;
+}
+
+/* Moves all but who is bound to one CPU to another: so that none of them waits for the first. */
+static void clear_cpu(const struct ksymfs *fs, int cpu, int other)
+{
+	struct move move = {.from = cpu};
+
+	CPU_SET(other, &move.to);
+	ksymfs_count_threads(fs, move_other, &move);
 }
 
 /* What asks on another CPU does not wait for who has taken the one of the last caller. */
@@ -166,7 +162,7 @@ static void test_taken_cpu(void **state)
 		struct awaited followed = {fs, hog.cpu, 2, true};
 
 		assert_true(wait_until(is_bound, &followed, 10));
-		clear_cpu(fs->daemon, hog.cpu, other);
+		clear_cpu(fs, hog.cpu, other);
 		assert_true(pin_to_cpu(1));
 		assert_int_equal(pthread_create(&thread, NULL, hog_cpu, &hog), 0);
 		while (!hog.running)
@@ -188,18 +184,9 @@ struct moved {
 
 static bool all_are_there(void *arg)
 {
-	const struct moved *moved = arg;
-	bool elsewhere = false;
-	char path[64];
+	struct moved *moved = arg;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", moved->fs->daemon);
-	DIR *dir = opendir(path);
-	assert_non_null(dir);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		elsewhere |= entry->d_name[0] != '.' &&
-			     only_cpu(moved->fs->daemon, entry->d_name) != moved->cpu;
-	closedir(dir);
-	return !elsewhere;
+	return ksymfs_count_threads(moved->fs, is_elsewhere, &moved->cpu) == 0;
 }
 
 /* Where the administrator puts its threads they stay, also the one that was somewhere else. */

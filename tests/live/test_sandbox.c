@@ -4,7 +4,6 @@
  * all that any part of the tree takes, and none of those that it does not.
  */
 #include <bpf/bpf.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -30,35 +29,28 @@ static uint64_t status_hex(const char *text, const char *key)
 	return strtoull(at + strlen(key), NULL, 16);
 }
 
-/* Has each thread, which has its own, no more than it may have? */
-static bool all_have_dropped(void *arg)
+static bool is_any(pid_t tid, const char *status, void *arg)
+{
+	return true;
+}
+
+static bool has_more(pid_t tid, const char *status, void *arg)
 {
 	static const char *const keys[] = {"\nCapPrm:\t", "\nCapEff:\t", "\nCapBnd:\t",
 					   "\nCapAmb:\t", "\nCapInh:\t"};
-	const struct ksymfs *fs = arg;
-	char path[64];
-	size_t threads = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", fs->daemon);
-	_cleanup_dir_ DIR *tasks = opendir(path);
-	assert_non_null(tasks);
-	for (struct dirent *task; (task = readdir(tasks));) {
-		char file[sizeof(path) + sizeof(task->d_name) + 8];
+	/* The bounding set also has what readers were made real-time by. */
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (status_hex(status, keys[i]) & ~(i == 2 ? KEPT | CAP(SYS_NICE) : KEPT))
+			return true;
+	return status_hex(status, "\nNoNewPrivs:\t") != 1;
+}
 
-		if (task->d_name[0] == '.')
-			continue;
-		snprintf(file, sizeof(file), "%s/%s/status", path, task->d_name);
-		_cleanup_free_ char *text = read_path(file, NULL);
-
-		/* The bounding set also has what readers were made real-time by. */
-		for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-			if (status_hex(text, keys[i]) & ~(i == 2 ? KEPT | CAP(SYS_NICE) : KEPT))
-				return false;
-		if (status_hex(text, "\nNoNewPrivs:\t") != 1)
-			return false;
-		threads++;
-	}
-	return threads > 3;
+/* Has each thread, which has its own, no more than it may have? */
+static bool all_have_dropped(void *arg)
+{
+	return ksymfs_count_threads(arg, has_more, NULL) == 0 &&
+	       ksymfs_count_threads(arg, is_any, NULL) > 3;
 }
 
 /* A thread that was just made real-time drops the right to that first of all. */

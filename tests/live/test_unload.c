@@ -12,7 +12,6 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -185,28 +184,15 @@ static void await_recovered(const struct ksymfs *fs, uint64_t count)
 	}
 }
 
+static bool is_running(pid_t tid, const char *status, void *arg)
+{
+	return !strstr(status, "\nState:\tT");
+}
+
 /* Is none of its threads running any more? The signal is sent before they all know of it. */
 static bool is_stopped(void *arg)
 {
-	const struct ksymfs *fs = arg;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/task", fs->daemon);
-	_cleanup_dir_ DIR *tasks = opendir(path);
-
-	assert_non_null(tasks);
-	for (struct dirent *task; (task = readdir(tasks));) {
-		char file[sizeof(path) + sizeof(task->d_name) + 8];
-
-		if (task->d_name[0] == '.')
-			continue;
-		snprintf(file, sizeof(file), "%s/%s/status", path, task->d_name);
-		_cleanup_free_ char *text = read_path(file, NULL);
-
-		if (!strstr(text, "\nState:\tT"))
-			return false;
-	}
-	return true;
+	return ksymfs_count_threads(arg, is_running, NULL) == 0;
 }
 
 /* Loads and closes programs behind the back of the daemon, and compares what it then has. */

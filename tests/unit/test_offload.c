@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/clock.h"
 #include "core/offload.h"
 
 #define PATIENCE_NS (UINT64_C(100) * 1000000)
@@ -79,14 +80,6 @@ static int run_steps(struct offload *offload, const struct offload_work *how, st
 	return offload_run(offload, how, steps, ret);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
-}
-
 /* Waits for what another thread is about to do. */
 static void wait_for(atomic_int *value, int wanted)
 {
@@ -128,10 +121,10 @@ static void test_hung_step(void **state)
 
 	init(&steps, 1 << 2, 8);
 	assert_int_equal(offload_create(PATIENCE_NS, &offload), 0);
-	uint64_t start = now_ns();
+	uint64_t start = monotonic_ns();
 
 	assert_int_equal(run_steps(offload, &work, &steps, 16, &job), 0);
-	assert_true(now_ns() - start >= PATIENCE_NS);
+	assert_true(monotonic_ns() - start >= PATIENCE_NS);
 	for (int i = 0; i < 16; i++) {
 		/* Step 10 has the key of step 2. */
 		assert_int_equal(steps.done[i], i != 2 && i != 10);
@@ -143,9 +136,9 @@ static void test_hung_step(void **state)
 	offload_drop(job);
 
 	/* The next one does not wait, and does not touch it. */
-	start = now_ns();
+	start = monotonic_ns();
 	assert_int_equal(run_steps(offload, &work, &steps, 4, &job), 0);
-	assert_true(now_ns() - start < PATIENCE_NS);
+	assert_true(monotonic_ns() - start < PATIENCE_NS);
 	assert_int_equal(atomic_load(&steps.entered[2]), 1);
 	assert_false(steps.done[2]);
 	assert_true(steps.done[3]);
@@ -176,10 +169,10 @@ static void test_all_hang(void **state)
 
 	init(&steps, UINT64_MAX, 3);
 	assert_int_equal(offload_create(PATIENCE_NS, &offload), 0);
-	uint64_t start = now_ns();
+	uint64_t start = monotonic_ns();
 
 	assert_int_equal(run_steps(offload, &work, &steps, 9, &job), 0);
-	assert_true(now_ns() - start >= 3 * PATIENCE_NS);
+	assert_true(monotonic_ns() - start >= 3 * PATIENCE_NS);
 	for (int i = 0; i < 9; i++)
 		assert_false(steps.done[i]);
 	offload_drop(job);
@@ -220,9 +213,9 @@ static void test_slow_steps(void **state)
 
 static void busy_step(void *arg, size_t index)
 {
-	uint64_t start = now_ns();
+	uint64_t start = monotonic_ns();
 
-	while (index == 1 && now_ns() - start < 3 * BUSY_PATIENCE_NS)
+	while (index == 1 && monotonic_ns() - start < 3 * BUSY_PATIENCE_NS)
 		;
 	step(arg, index);
 }
