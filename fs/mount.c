@@ -11,12 +11,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 #include "core/mountinfo.h"
 #include "core/mountns.h"
@@ -283,9 +285,24 @@ void mount_set_readahead(const struct mount *mount)
 		fprintf(file, "%d\n", READ_AHEAD_KB);
 }
 
+bool mount_is_dead(const struct mount *mount)
+{
+	struct pollfd device = {.fd = mount->fd};
+
+	return poll(&device, 1, 0) > 0 && device.revents & POLLERR;
+}
+
+static bool is_dead_at(const char *path)
+{
+	struct statfs statfs_;
+
+	return statfs(path, &statfs_) < 0 && errno == ENOTCONN;
+}
+
 void mount_detach(struct mount *mount)
 {
 	_cleanup_mountinfo_ struct mountinfo_list list = {};
+	bool is_dead = mount_is_dead(mount), is_there = !is_dead;
 
 	if (!mount->dev || mount->detached || mountinfo_read(&list) < 0)
 		return;
@@ -293,11 +310,18 @@ void mount_detach(struct mount *mount)
 		const struct mountinfo *mountinfo = &list.mounts[i];
 
 		/* Not what somebody has mounted over it. */
-		if (mountinfo->dev == mount->dev &&
-		    mountinfo_at(&list, mountinfo->mountpoint)->dev == mount->dev)
-			umount2(mountinfo->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
+		if (mountinfo->dev != mount->dev ||
+		    mountinfo_at(&list, mountinfo->mountpoint)->dev != mount->dev)
+			continue;
+		/* Once a file system is gone its number is the next one's. */
+		if (is_dead && (strcmp(mountinfo->type, MOUNT_TYPE) != 0 ||
+				!is_dead_at(mountinfo->mountpoint)))
+			continue;
+		is_there = true;
+		umount2(mountinfo->mountpoint, MNT_DETACH | UMOUNT_NOFOLLOW);
 	}
-	mountns_unmount(mount->dev);
+	if (is_there)
+		mountns_unmount(mount->dev);
 	mount->detached = true;
 }
 

@@ -35,6 +35,8 @@ int mount_prepare(const struct options *options, struct mount *ret, struct text 
 int mount_attach(struct mount *target, const struct options *options, struct text *error);
 /* Once the kernel has its first answer, which sets it too: makes it read ahead far enough. */
 void mount_set_readahead(const struct mount *mount);
+/* Has the kernel cut it off from us: unmounted, or aborted? */
+bool mount_is_dead(const struct mount *mount);
 /* Unmounts every mount of this file system, in all mount namespaces, whatever is open in it. */
 void mount_detach(struct mount *mount);
 /* Closes everything: then whoever still waits for an answer gets an error. */

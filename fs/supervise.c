@@ -323,13 +323,6 @@ static void describe_end(int status, char ret[static HANDOVER_CAUSE])
 		snprintf(ret, HANDOVER_CAUSE, "exit status %d", WEXITSTATUS(status));
 }
 
-static bool is_unmounted(const struct supervisor *supervisor)
-{
-	struct pollfd device = {.fd = supervisor->mount.fd};
-
-	return poll(&device, 1, 0) > 0 && device.revents & POLLERR;
-}
-
 /* A new program did not start: the old one goes on. Returns whether that was it. */
 static bool retract_program(struct supervisor *supervisor)
 {
@@ -395,7 +388,7 @@ static void daemon_ended(struct supervisor *supervisor, int status)
 		end_with(supervisor, EXIT_SUCCESS);
 	else if (supervisor->stopping || good)
 		end_with(supervisor, exit_status);
-	else if (is_unmounted(supervisor))
+	else if (mount_is_dead(&supervisor->mount))
 		end_with(supervisor, exit_status);
 	else if (supervisor->was_ready)
 		replace_daemon(supervisor, status);

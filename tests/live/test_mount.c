@@ -369,6 +369,37 @@ static void unmounting_from_outside_ends_it(void **state)
 	assert_ends(supervisor);
 }
 
+static dev_t dev_of(const struct place *place)
+{
+	struct stat st;
+
+	assert_int_equal(stat(place->dir, &st), 0);
+	return st.st_dev;
+}
+
+/* The number of a file system that has gone is soon another one's. */
+static void the_next_mount_is_let_alone(void **state)
+{
+	struct place *place = *state;
+	bool same = false;
+
+	mount_it(place);
+	for (int i = 0; i < 50 && !same; i++) {
+		pid_t supervisor = supervisor_of(place);
+		dev_t dev = dev_of(place);
+
+		assert_int_equal(kill(supervisor, SIGSTOP), 0);
+		assert_int_equal(umount2(place->dir, 0), 0);
+		mount_it(place);
+		same = dev_of(place) == dev;
+		assert_int_equal(kill(supervisor, SIGCONT), 0);
+		assert_ends(supervisor);
+		assert_true(supervisor_of(place) != supervisor);
+	}
+	if (!same)
+		skip_because("others mount at the same time");
+}
+
 static void a_busy_mount_says_so_and_can_be_detached(void **state)
 {
 	struct place *place = *state;
@@ -529,6 +560,7 @@ int main(void)
 		OWN(sigterm_to_the_daemon_ends_it_too),
 		OWN(the_service_manager_is_told),
 		OWN(unmounting_from_outside_ends_it),
+		OWN(the_next_mount_is_let_alone),
 		OWN(a_busy_mount_says_so_and_can_be_detached),
 		OWN(as_an_fstab_line_says_it),
 		OWN(others_are_kept_out),
