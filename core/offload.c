@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/rights.h"
 
 /* Working at a time; more would not help, for what they do is mostly the kernel's work. */
 #define RUNNING_MAX 4
@@ -202,6 +203,7 @@ static void *worker(void *arg)
 {
 	struct offload *offload = arg;
 
+	rights_begin_thread();
 	pthread_mutex_lock(&offload->lock);
 	for (;;) {
 		struct offload_job *job = offload->queue;

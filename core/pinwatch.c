@@ -117,6 +117,7 @@ static void *cmdline_thread(void *arg)
 	struct cmdline_job *job = arg;
 	struct cmdline_readers *readers = job->readers;
 
+	rights_begin_thread();
 	pin_look_cmdline(job->pin);
 	pthread_mutex_lock(&readers->lock);
 	readers->threads--;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,7 +23,25 @@ int rights_keep(uint64_t capabilities)
 	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
+bool rights_have_nice(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+
+	return syscall(SYS_capget, &header, data) == 0 && data[0].effective >> CAP_SYS_NICE & 1;
+}
+
 void rights_drop_nice(void)
 {
 	rights_keep(~(UINT64_C(1) << CAP_SYS_NICE));
+}
+
+void rights_begin_thread(void)
+{
+	const struct sched_param none = {};
+
+	if (sched_getscheduler(0) == SCHED_IDLE)
+		sched_setscheduler(0, SCHED_OTHER, &none);
+	if (rights_have_nice())
+		rights_drop_nice();
 }

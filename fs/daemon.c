@@ -199,8 +199,6 @@ static int create(struct instance *instance, const struct options *options, stru
 	if (r < 0)
 		return r;
 	session_set_views(instance->session, instance->views, instance->view_count);
-	/* Who is to be real-time is. */
-	rights_drop_nice();
 	if (instance->rights_error < 0)
 		text_printf(error, "cannot drop rights: %s", strerror(-instance->rights_error));
 	return instance->rights_error;
@@ -238,6 +236,8 @@ static int start(struct instance *instance, const struct options *options, struc
 	set_awake(instance, instance->session);
 	catch_signals(instance->session);
 	r = session_start(instance->session, instance->handover.device);
+	/* Who is to be real-time is. */
+	rights_drop_nice();
 	if (r < 0)
 		return r;
 	if (!session_wait_ready(instance->session)) {

@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include "core/rights.h"
+
 #define IDLE_SECONDS 5
 
 struct pool {
@@ -93,6 +95,7 @@ static void *work(void *arg)
 	struct pool *pool = arg;
 	struct job *job;
 
+	rights_begin_thread();
 	pthread_mutex_lock(&pool->lock);
 	while ((job = next_job(pool))) {
 		pthread_mutex_unlock(&pool->lock);

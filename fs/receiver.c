@@ -3,21 +3,29 @@
 #include "fs/receiver.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include "core/clock.h"
 #include "core/pidstat.h"
+#include "core/rights.h"
 #include "fs/request.h"
+#include "fs/sandbox.h"
 
 /* For how long a caller that does not ask is waited for where it was. */
 #define STAY_MS 100
-/* How often to look meanwhile whether a request lies there, which nobody was free to take. */
-#define WATCH_MS 20
+/* How often to look meanwhile whether the one that follows gets on. */
+#define WATCH_MS 10
 /* How often to look where a caller is: another one than before, and one that may have moved. */
 #define LOOK_NS	      1000000
 #define LOOK_AGAIN_NS 10000000
+/* More callers than that, between two looks at one, are many. */
+#define MANY_TURNS 4
+/* For how long it follows nobody after it was called home, or found many. */
+#define REST_NS (2 * NSEC_PER_SEC)
 
 static int make_epoll(const struct receiver *receiver)
 {
@@ -35,6 +43,13 @@ static int make_epoll(const struct receiver *receiver)
 	    epoll_ctl(epoll, EPOLL_CTL_ADD, receiver->watched->left_fd, &left) < 0)
 		return -errno;
 	return take_fd(&epoll);
+}
+
+static void set_policy(pid_t tid, int policy)
+{
+	const struct sched_param none = {};
+
+	sched_setscheduler(tid, policy, &none);
 }
 
 /*
@@ -55,6 +70,7 @@ static bool learn_home(struct receiver *receiver)
 
 static void go_home(struct receiver *receiver)
 {
+	set_policy(0, SCHED_OTHER);
 	if (learn_home(receiver))
 		sched_setaffinity(0, sizeof(receiver->home), &receiver->home);
 	receiver->away = false;
@@ -69,8 +85,17 @@ static void go_to(struct receiver *receiver, unsigned int cpu)
 	CPU_SET(cpu, &receiver->there);
 	if (sched_setaffinity(0, sizeof(receiver->there), &receiver->there) < 0)
 		return;
-	if (!atomic_exchange(&receiver->away, true))
-		eventfd_write(receiver->left_fd, 1);
+	if (atomic_exchange(&receiver->away, true))
+		return;
+	set_policy(0, SCHED_IDLE);
+	eventfd_write(receiver->left_fd, 1);
+}
+
+static bool is_resting(struct receiver *receiver, uint64_t now)
+{
+	uint64_t rests_since = receiver->rests_since;
+
+	return rests_since && now - rests_since < REST_NS;
 }
 
 /* Goes to the CPU of the thread whose request was answered last. */
@@ -80,47 +105,103 @@ static void follow(struct receiver *receiver, pid_t caller)
 	bool again = caller == receiver->last_caller;
 	unsigned int cpu;
 
-	receiver->last_caller = caller;
+	/* The kernel asks in nobody's name. */
 	if (!caller)
 		return;
-	/* Callers that take turns are left where they are. */
-	if (receiver->away &&
-	    (!again || since < (caller == receiver->followed ? LOOK_AGAIN_NS : LOOK_NS)))
+	receiver->last_caller = caller;
+	receiver->turns += !again;
+	if (receiver->away && receiver->turns > MANY_TURNS)
+		receiver->rests_since = now;
+	if (is_resting(receiver, now)) {
+		if (receiver->away)
+			go_home(receiver);
 		return;
+	}
+	/* Callers that take turns are left where they are. */
+	if (!again ||
+	    (receiver->away && since < (caller == receiver->followed ? LOOK_AGAIN_NS : LOOK_NS)))
+		return;
+	receiver->turns = 0;
 	receiver->looked_ns = now;
 	receiver->followed = caller;
 	if (pid_cpu(receiver->session->proc_fd, caller, &cpu) == 0)
 		go_to(receiver, cpu);
 }
 
-static int patience(const struct receiver *receiver)
+/* Its CPU is kept from it: it is to have its share of that, and then to leave. */
+static void call_home(struct receiver *receiver)
 {
-	if (receiver->watched)
-		return receiver->watched->away ? WATCH_MS : -1;
-	return receiver->away ? STAY_MS : -1;
+	receiver->rests_since = monotonic_ns();
+	set_policy(receiver->tid, SCHED_OTHER);
+}
+
+static bool is_asked(const struct session *session)
+{
+	struct pollfd device = {.fd = session->fd, .events = POLLIN};
+
+	return poll(&device, 1, 0) > 0;
+}
+
+/*
+ * While the one that follows is away it alone is woken: on its way to the next wait it does not
+ * count as waiting, and the other one would be woken, on another CPU, for what it is about to take.
+ */
+static void watch(struct receiver *receiver)
+{
+	struct session *session = receiver->session;
+	struct receiver *watched = receiver->watched;
+	struct pollfd end = {.fd = session->exit_fd, .events = POLLIN};
+
+	while (watched->away && poll(&end, 1, WATCH_MS) == 0) {
+		unsigned int steps = watched->steps;
+		bool gets_on = steps != receiver->seen_steps;
+
+		receiver->seen_steps = steps;
+		if (!gets_on && (steps % 2 || is_asked(session))) {
+			call_home(watched);
+			return;
+		}
+	}
+}
+
+static void wait_for_request(struct receiver *receiver)
+{
+	struct epoll_event event;
+
+	if (receiver->watched && receiver->watched->away)
+		watch(receiver);
+	else if (epoll_wait(receiver->epoll, &event, 1, receiver->away ? STAY_MS : -1) == 0)
+		go_home(receiver);
 }
 
 static void receive_all(struct receiver *receiver, struct fuse_buf *buf)
 {
 	struct session *session = receiver->session;
-	struct epoll_event event;
 
 	while (!atomic_load(&session->stopping)) {
 		int n = fuse_session_receive_buf(session->fuse, buf);
 
 		if (n > 0) {
+			receiver->steps++;
 			fuse_session_process_buf(session->fuse, buf);
+			receiver->steps++;
 			if (receiver->follows)
 				follow(receiver, fuseext_caller(buf->mem, n));
 		} else if (n == -EAGAIN) {
-			int count = epoll_wait(receiver->epoll, &event, 1, patience(receiver));
-
-			if (count == 0 && receiver->follows)
-				go_home(receiver);
+			wait_for_request(receiver);
 		} else if (n != -EINTR) {
 			return; /* unmounted */
 		}
 	}
+}
+
+/* May a thread that is SCHED_IDLE become what the others are? */
+static bool may_leave_idle(void)
+{
+	struct rlimit nice;
+
+	return rights_have_nice() ||
+	       (getrlimit(RLIMIT_NICE, &nice) == 0 && nice.rlim_cur >= NICE_USUAL);
 }
 
 static void *receive(void *arg)
@@ -128,6 +209,7 @@ static void *receive(void *arg)
 	struct receiver *receiver = arg;
 	struct fuse_buf buf = {};
 
+	receiver->tid = gettid();
 	receive_all(receiver, &buf);
 	free(buf.mem);
 	session_stop(receiver->session);
@@ -138,7 +220,8 @@ int receiver_start(struct session *session, struct receiver *watched, struct rec
 {
 	*ret = (struct receiver){.session = session, .watched = watched, .left_fd = -1};
 	/* More CPUs than a set has room for: then it stays. */
-	ret->follows = !watched && sched_getaffinity(0, sizeof(ret->home), &ret->home) == 0;
+	ret->follows = !watched && may_leave_idle() &&
+		       sched_getaffinity(0, sizeof(ret->home), &ret->home) == 0;
 	_cleanup_fd_ int left_fd = watched ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	_cleanup_fd_ int epoll = make_epoll(ret);
 	if (epoll < 0)

@@ -6,12 +6,14 @@
  *
  * To be woken on another CPU and to wake the caller from there is most of what a small request
  * costs: several times the work itself in a virtual machine, where a CPU that has nothing to do is
- * given up. The scheduler wakes a thread on an idle CPU rather than behind its waker, so a receiver
- * that follows makes itself stay on its caller's CPU, until nobody has asked for a while.
+ * given up. The scheduler wakes a thread on an idle CPU rather than behind its waker, so one
+ * receiver follows: it binds itself to its caller's CPU, until nobody has asked for a while. There
+ * it is SCHED_IDLE: a CPU that runs nothing else is idle to the scheduler, which then leaves the
+ * caller there too when it is answered.
  *
- * One receiver follows, and it is the first one that the kernel wakes. The CPU that it is bound to
- * may be kept from it by work of a higher priority: so while it is bound, another receiver, which
- * never is, looks from time to time whether something was left lying.
+ * So whatever else runs on that CPU keeps it from the one that follows. Another receiver, which
+ * follows nobody, looks from time to time whether it gets on; if not, it takes what lies there and
+ * calls it home, to follow nobody for some seconds.
  */
 #ifndef FS_RECEIVER_H
 #define FS_RECEIVER_H
@@ -31,14 +33,20 @@ struct receiver {
 
 	/* Of the one that follows: */
 	bool follows;
+	pid_t tid;	  /* set by itself, before it is away */
 	cpu_set_t home;	  /* where it may run */
 	cpu_set_t there;  /* what it is bound to of that, while it is away */
 	atomic_bool away; /* told to the other by left_fd */
 	int left_fd;
 	pid_t last_caller, followed;
 	uint64_t looked_ns; /* CLOCK_MONOTONIC */
+	unsigned int turns; /* from one caller to another since */
+	atomic_uint steps;  /* one more when it takes a request, and when it has served it */
+	_Atomic uint64_t rests_since; /* CLOCK_MONOTONIC */
 
-	struct receiver *watched; /* of the other one */
+	/* Of the other one: */
+	struct receiver *watched;
+	unsigned int seen_steps;
 };
 
 /*

@@ -35,21 +35,24 @@ static const struct {
 	{CAP_SYSLOG, "syslog"},
 };
 
+/* Do the receivers need the right to what they do, since no limit allows it? */
+static atomic_bool keeps_nice;
 /* 0: calls are filtered; else why not, as -errno. */
 static atomic_int filter_error = -ENODATA;
 
 /*
  * Needs rights that are about to go: what they would be needed for is a limit's from here on.
- * Returns whether threads may be made real-time.
+ * Returns whether threads may be made real-time, and be SCHED_IDLE for a while.
  */
 static bool raise_limits(void)
 {
 	const struct rlimit priority = {1, 1};
+	const struct rlimit nice = {NICE_USUAL, NICE_USUAL};
 	const struct rlimit locked = {RLIM_INFINITY, RLIM_INFINITY};
 
 	/* Of rings; without, the usual limit holds. */
 	setrlimit(RLIMIT_MEMLOCK, &locked);
-	return setrlimit(RLIMIT_RTPRIO, &priority) == 0;
+	return setrlimit(RLIMIT_RTPRIO, &priority) == 0 && setrlimit(RLIMIT_NICE, &nice) == 0;
 }
 
 static uint64_t wanted_capabilities(void)
@@ -66,7 +69,8 @@ int sandbox_drop_rights(void)
 	uint64_t wanted = wanted_capabilities();
 
 	/* Without the limit, threads are made real-time by this right, and drop it then. */
-	if (!raise_limits())
+	keeps_nice = !raise_limits();
+	if (keeps_nice)
 		wanted |= UINT64_C(1) << CAP_SYS_NICE;
 	/* Takes a right that goes with the others; where it is not there, no_new_privs will do. */
 	for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
@@ -180,6 +184,7 @@ static const char *const allowed[] = {
 	"set_robust_list",
 	/* itself */
 	"capget",
+	"capset",
 	"getegid",
 	"geteuid",
 	"getgid",
@@ -333,6 +338,8 @@ void sandbox_status(struct text *text)
 			    CAP_TO_MASK(kept[i].number))
 				text_printf(text, " %s", kept[i].name);
 	}
+	if (keeps_nice)
+		text_puts(text, " sys_nice (of two threads)");
 	text_puts(text, "\nseccomp: ");
 	int error = atomic_load(&filter_error);
 

@@ -61,7 +61,7 @@ static void assert_follows(struct ksymfs *fs, unsigned int nth)
 	struct awaited followed = {fs, cpu, 2, true};
 
 	assert_true(wait_until(is_bound, &alone, 10));
-	assert_true(wait_until(is_bound, &followed, 10));
+	assert_true(wait_until(is_bound, &followed, 30));
 	/* Workers that are started meanwhile are nobody's company. */
 	free(ksymfs_read(fs, NULL, "usdt/self/objects"));
 	assert_true(bound_to(fs, cpu) <= 2);
@@ -85,7 +85,7 @@ static void test_follows_moving_caller(void **state)
 			skip_because("there is one CPU");
 		struct awaited followed = {fs, sched_getcpu(), 2, true};
 
-		assert_true(wait_until(is_bound, &followed, 10));
+		assert_true(wait_until(is_bound, &followed, 30));
 	}
 	struct awaited alone = {fs, sched_getcpu(), 1, false};
 
@@ -94,7 +94,7 @@ static void test_follows_moving_caller(void **state)
 }
 
 struct hog {
-	int cpu;
+	int cpu, policy;
 	atomic_bool running, answered;
 	bool gave_up;
 	int error;
@@ -104,20 +104,20 @@ struct hog {
 static void *hog_cpu(void *arg)
 {
 	struct hog *hog = arg;
-	struct sched_param priority = {.sched_priority = 50};
+	struct sched_param priority = {.sched_priority = hog->policy == SCHED_FIFO ? 50 : 0};
 	cpu_set_t cpus;
 
 	CPU_ZERO(&cpus);
 	CPU_SET(hog->cpu, &cpus);
 	hog->error = pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 	if (!hog->error)
-		hog->error = pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority);
+		hog->error = pthread_setschedparam(pthread_self(), hog->policy, &priority);
 	/* Less than the kernel lets it, so that nobody else can have done it. */
 	uint64_t end = monotonic_ns() + NSEC_PER_SEC / 2;
 
 	hog->running = true;
 	while (!hog->error && !hog->answered && !hog->gave_up)
-		hog->gave_up = monotonic_ns() > end;
+		hog->gave_up = hog->policy == SCHED_FIFO && monotonic_ns() > end;
 	return NULL;
 }
 
@@ -144,25 +144,28 @@ static void clear_cpu(const struct ksymfs *fs, int cpu, int other)
 }
 
 /* What asks on another CPU does not wait for who has taken the one of the last caller. */
-static void test_taken_cpu(void **state)
+static void test_cpu_taken_for_real_time(void **state)
 {
-	/* Its own: threads stay where they are put here. */
-	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
-
 	if (!pin_to_cpu(1))
 		skip_because("there is one CPU");
 	int other = sched_getcpu();
+	int taken = 0;
 
 	for (unsigned int i = 0; i < 10; i++) {
+		/* Its own: threads stay where they are put here. */
+		_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
 		pthread_t thread;
 		struct stat st;
 
 		assert_true(pin_to_cpu(0));
-		struct hog hog = {.cpu = sched_getcpu()};
+		struct hog hog = {.cpu = sched_getcpu(), .policy = SCHED_FIFO};
 		struct awaited followed = {fs, hog.cpu, 2, true};
 
-		assert_true(wait_until(is_bound, &followed, 10));
+		assert_true(wait_until(is_bound, &followed, 30));
 		clear_cpu(fs, hog.cpu, other);
+		/* Others may have kept that CPU from it. */
+		if (bound_to(fs, hog.cpu) != followed.count)
+			continue;
 		assert_true(pin_to_cpu(1));
 		assert_int_equal(pthread_create(&thread, NULL, hog_cpu, &hog), 0);
 		while (!hog.running)
@@ -173,7 +176,59 @@ static void test_taken_cpu(void **state)
 		if (hog.error)
 			skip_because("no real-time thread: %s", strerror(hog.error));
 		assert_false(hog.gave_up);
+		taken++;
 	}
+	assert_true(taken);
+	unpin_cpu();
+}
+
+static bool is_idle(pid_t tid, const char *status, void *arg)
+{
+	return sched_getscheduler(tid) == SCHED_IDLE;
+}
+
+static bool is_bound_and_idle(void *arg)
+{
+	struct awaited *awaited = arg;
+
+	return is_bound(awaited) &&
+	       ksymfs_count_threads(awaited->fs, is_idle, NULL) == (awaited->ask ? 1 : 0);
+}
+
+/* To the scheduler a CPU where it runs is idle, and the caller is not sent to another one. */
+static void test_idle_beside_its_caller(void **state)
+{
+	struct ksymfs *fs = *state;
+
+	assert_true(pin_to_cpu(0));
+	struct awaited followed = {fs, sched_getcpu(), 2, true};
+	struct awaited alone = {fs, sched_getcpu(), 1, false};
+
+	assert_true(wait_until(is_bound_and_idle, &followed, 30));
+	assert_true(wait_until(is_bound_and_idle, &alone, 30));
+	unpin_cpu();
+}
+
+/*
+ * The receiver that follows has less of a CPU than anybody else there, and goes home where it gets
+ * too little.
+ */
+static void test_cpu_shared_with_others(void **state)
+{
+	struct ksymfs *fs = *state;
+	pthread_t thread;
+
+	assert_true(pin_to_cpu(0));
+	struct hog hog = {.cpu = sched_getcpu(), .policy = SCHED_OTHER};
+	struct awaited followed = {fs, hog.cpu, 2, true};
+	struct awaited called_home = {fs, hog.cpu, 1, true};
+
+	assert_true(wait_until(is_bound_and_idle, &followed, 30));
+	assert_int_equal(pthread_create(&thread, NULL, hog_cpu, &hog), 0);
+	bool was_called = wait_until(is_bound, &called_home, 30);
+	hog.answered = true;
+	pthread_join(thread, NULL);
+	assert_true(was_called);
 	unpin_cpu();
 }
 
@@ -198,7 +253,7 @@ static void test_told_where_to_run(void **state)
 		skip_because("there is one CPU");
 	struct awaited followed = {fs, sched_getcpu(), 2, true};
 
-	assert_true(wait_until(is_bound, &followed, 10));
+	assert_true(wait_until(is_bound, &followed, 30));
 	assert_true(pin_to_cpu(0));
 	struct moved moved = {fs, sched_getcpu()};
 
@@ -213,10 +268,12 @@ static void test_told_where_to_run(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cpu_shared_with_others),
+		cmocka_unit_test(test_cpu_taken_for_real_time),
 		cmocka_unit_test(test_follows_caller),
 		cmocka_unit_test(test_follows_moving_caller),
+		cmocka_unit_test(test_idle_beside_its_caller),
 		cmocka_unit_test(test_told_where_to_run),
-		cmocka_unit_test(test_taken_cpu),
 	};
 
 	return live_run(tests);
