@@ -69,7 +69,7 @@ int sandbox_drop_rights(void)
 	uint64_t wanted = wanted_capabilities();
 
 	/* Without the limit, threads are made real-time by this right, and drop it then. */
-	keeps_nice = !raise_limits();
+	keeps_nice = !raise_limits() && rights_have_nice();
 	if (keeps_nice)
 		wanted |= UINT64_C(1) << CAP_SYS_NICE;
 	/* Takes a right that goes with the others; where it is not there, no_new_privs will do. */
