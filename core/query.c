@@ -123,10 +123,12 @@ static int resolve(struct tracker *tracker, uint64_t addr, uint64_t time,
 
 	if (tracker->state.hidden)
 		return -EACCES;
-	/* Of the future nobody knows. */
-	if (time != TRACKER_NOW && time > monotonic_ns())
+	bool is_there = symtab_lookup(tracker->state.symbols, addr, &hit) == 0;
+	/* Of the future nobody knows, but of what never goes. */
+	if (time != TRACKER_NOW && time > monotonic_ns() &&
+	    !(is_there && hit.symbol->kind == SYMBOL_CORE))
 		return -ENOENT;
-	if (symtab_lookup(tracker->state.symbols, addr, &hit) == 0 && hit.symbol->added <= time) {
+	if (is_there && hit.symbol->added <= time) {
 		int r = answer_symbol(tracker, hit.symbol, hit.size, ret);
 
 		return r < 0 ? r : answer_aliases(tracker, &hit, ret);

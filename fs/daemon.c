@@ -17,6 +17,7 @@
 #include "core/rights.h"
 #include "core/pidns.h"
 #include "core/tracker.h"
+#include "fs/complain.h"
 #include "fs/handover.h"
 #include "fs/sandbox.h"
 #include "fs/session.h"
@@ -69,14 +70,6 @@ static void set_awake(struct instance *instance, struct session *session)
 {
 	LOCKED(&instance->wake_lock);
 	instance->awake = session;
-}
-
-static void complain(const struct text *error, int r)
-{
-	if (error->len && !error->failed)
-		fprintf(stderr, "ksymfs: %.*s\n", (int)error->len, error->data);
-	else
-		fprintf(stderr, "ksymfs: %s\n", strerror(-r));
 }
 
 static void ending_signals(sigset_t *ret)

@@ -9,6 +9,7 @@
 
 #include "core/tracker.h"
 #include "fs/attach.h"
+#include "fs/complain.h"
 #include "fs/daemon.h"
 #include "fs/mount.h"
 #include "fs/options.h"
@@ -16,12 +17,13 @@
 
 #define EXIT_USAGE 2
 
-static void complain(const struct text *error, int r)
+/* Of standard output: has all of it been taken? */
+static bool has_been_said(void)
 {
-	if (error->len && !error->failed)
-		fprintf(stderr, "ksymfs: %.*s\n", (int)error->len, error->data);
-	else
-		fprintf(stderr, "ksymfs: %s\n", strerror(-r));
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return true;
+	fprintf(stderr, "ksymfs: cannot write to standard output: %s\n", strerror(errno));
+	return false;
 }
 
 static int check(void)
@@ -35,7 +37,7 @@ static int check(void)
 		return EXIT_FAILURE;
 	}
 	fwrite(text.data, 1, text.len, stdout);
-	return tracker_ok && mount_ok ? EXIT_SUCCESS : EXIT_FAILURE;
+	return has_been_said() && tracker_ok && mount_ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int unmount(const struct options *options)
@@ -75,10 +77,10 @@ int main(int argc, char **argv)
 	switch (options.command) {
 	case COMMAND_HELP:
 		fputs(options_help, stdout);
-		return EXIT_SUCCESS;
+		return has_been_said() ? EXIT_SUCCESS : EXIT_FAILURE;
 	case COMMAND_VERSION:
 		puts("ksymfs " KSYMFS_VERSION);
-		return EXIT_SUCCESS;
+		return has_been_said() ? EXIT_SUCCESS : EXIT_FAILURE;
 	case COMMAND_CHECK:
 		return check();
 	case COMMAND_UMOUNT:

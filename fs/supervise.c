@@ -16,6 +16,7 @@
 #include <syslog.h>
 #include <time.h>
 
+#include "fs/complain.h"
 #include "fs/handover.h"
 #include "fs/mount.h"
 #include "core/clock.h"
@@ -624,10 +625,7 @@ static int serve(const struct options *options, int argc, char **argv, int told)
 		r = start(&supervisor, &error);
 	}
 	if (r < 0) {
-		bool is_said = error.len && !error.failed;
-
-		say(&supervisor, "%.*s", is_said ? (int)error.len : 256,
-		    is_said ? error.data : strerror(-r));
+		complain(&error, r);
 		return EXIT_FAILURE;
 	}
 	run(&supervisor);

@@ -117,6 +117,7 @@ static void test_core_symbols(void **state)
 	assert_non_null(row);
 	assert_true(names(answer(*state, "%" PRIx64, row->addr), "vfs_read"));
 	assert_true(names(answer(*state, "%" PRIx64 "@0", row->addr), "vfs_read"));
+	assert_true(names(answer(*state, "%" PRIx64 "@9999999999", row->addr), "vfs_read"));
 	assert_true(
 		names(answer(*state, "%" PRIx64 "@%" PRIu64 "ns", row->addr + 1, monotonic_ns()),
 		      "vfs_read"));
@@ -266,6 +267,7 @@ static void test_outside_of_memory(void **state)
 
 	oracle_read(prog, &oracle);
 	assert_null(answer(*state, "%" PRIx64 "@1", oracle.ksyms[0]));
+	assert_null(answer(*state, "%" PRIx64 "@9999999999", oracle.ksyms[0]));
 	oracle_deinit(&oracle);
 }
 

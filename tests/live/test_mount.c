@@ -449,6 +449,21 @@ static void as_an_fstab_line_says_it(void **state)
 	unmount(place);
 }
 
+static void too_few_files_and_a_full_output_are_said(void **state)
+{
+	struct place *place = *state;
+	const char *program = getenv("KSYMFS");
+
+	assert_int_equal(run("ulimit -n 20; %s %s 2>%s", program, place->dir, place->error_path),
+			 1);
+	place->error = read_path(place->error_path, NULL);
+	assert_said(place, "ulimit -n");
+	for (const char *const *option = (const char *const[]){"--version", "--help", NULL};
+	     *option; option++)
+		assert_int_equal(run("%s %s >/dev/full 2>%s", program, *option, place->error_path),
+				 1);
+}
+
 static void others_are_kept_out(void **state)
 {
 	struct place *place = *state;
@@ -563,6 +578,7 @@ int main(void)
 		OWN(the_next_mount_is_let_alone),
 		OWN(a_busy_mount_says_so_and_can_be_detached),
 		OWN(as_an_fstab_line_says_it),
+		OWN(too_few_files_and_a_full_output_are_said),
 		OWN(others_are_kept_out),
 		OWN(inode_numbers_stay),
 		OWN(stray_signals_are_ignored),
