@@ -18,8 +18,8 @@
 /*
  * Before there are other threads. What would need a right of its own later is arranged for by
  * limits: real-time readers for CPUs that come, memory of perf rings, a receiver that is SCHED_IDLE
- * at times. Where the limits cannot be raised CAP_SYS_NICE stays: to be dropped (core/rights.h) once
- * the readers are made, but by the two receivers, which need it. -errno.
+ * at times. Where the limits cannot be raised CAP_SYS_NICE stays: to be dropped (core/rights.h)
+ * once the readers are made, but by the two receivers, which need it. -errno.
  */
 int sandbox_drop_rights(void);
 /* For all threads, those to come too. Refused calls say EPERM. -errno: they are not filtered. */
