@@ -39,17 +39,24 @@ BOOT_MODULES = ('fuse', 'overlay')
 # There for tests to load.
 TEST_MODULES = ('dummy', 'ifb', 'veth')
 # Tools that tests run and whose way of working matters; the others are busybox's.
-TOOLS = ('bpftool', 'cat', 'cmp', 'cp', 'find', 'grep', 'ls', 'mount', 'readelf', 'rm', 'setpriv',
-         'sh', 'stat', 'tar', 'timeout', 'true', 'umount', 'unshare')
+TOOLS = ('bpftool', 'cat', 'cmp', 'cp', 'find', 'grep', 'ls', 'mount', 'nsenter', 'readelf', 'rm',
+         'setpriv', 'sh', 'sleep', 'stat', 'tar', 'timeout', 'true', 'umount', 'unshare')
 TOOLS_OF = {
-    'source_tools': ('addr2line', 'gdb', 'nm', 'objdump', 'python3'),
+    'events': ('tail',),
+    'pins': ('python3.11',),
+    'source': ('addr2line', 'eu-addr2line', 'eu-elflint'),
+    'source_tools': ('addr2line', 'eu-addr2line', 'eu-elflint', 'eu-readelf', 'gdb', 'nm',
+                     'objdump', 'python3'),
     'tools': ('cpio', 'dd', 'head', 'less', 'python3', 'rg', 'rsync', 'strace', 'tail', 'wc'),
+    'usdt': ('python3', 'python3.11'),
+    'usdt_attach': ('python3.11',),
 }
 TOOL_PATHS = ('/usr/sbin', '/usr/bin')
 # Those that programs load when they run.
 LOADED_LIBRARIES = ('libcapstone.so.4',)
 # What Python opens before it runs a line.
-PYTHON_FILES = 'import mmap, os, struct, sys; print("\\n".join(f for m in sys.modules.values() ' \
+PYTHON_FILES = 'import collections, mmap, os, re, stat, struct, subprocess, sys; ' \
+    'print("\\n".join(f for m in sys.modules.values() ' \
     'for f in (getattr(m, "__file__", None), getattr(m, "__cached__", None)) if f))'
 
 
@@ -179,7 +186,7 @@ def add_tools(archive, tests):
         library = archive.library(name, ())
         if library:
             archive.program(library)
-    if 'python3' in tools:
+    if tools & {'python3', 'python3.11'}:
         done = subprocess.run(['/usr/bin/python3', '-c', PYTHON_FILES], capture_output=True,
                               text=True, check=False)
         for path in done.stdout.replace(MACHINES[HOST]['triplet'], archive.triplet).split():

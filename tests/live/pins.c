@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "core/pidstat.h"
+
 void must(bool ok, const char *what)
 {
 	if (ok)
@@ -115,7 +117,7 @@ pid_t spawn(const char *const *argv)
 		_exit(127);
 	}
 	/* Not before it is what it is to be, and has nothing more to map. */
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		char link[64], exe[256];
 
 		snprintf(link, sizeof(link), "/proc/%d/exe", pid);
@@ -165,6 +167,32 @@ void unpin(const struct ksymfs *fs, pid_t pid)
 
 	snprintf(name, sizeof(name), "%d", pid);
 	assert_int_equal(unpin_error(fs, name), 0);
+}
+
+static bool kernel_tells_exit(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(1);
+	_cleanup_fd_ int pidfd = syscall(SYS_pidfd_open, pid, 0);
+	int status;
+
+	waitpid(pid, NULL, 0);
+	return pid_exit_status(pidfd, -1, &status) == 0;
+}
+
+void assert_exit_told(const struct ksymfs *fs, const char *name, const char *key, const char *value)
+{
+	_cleanup_free_ char *told = ksymfs_value(fs, key, "pins/%s/info", name);
+
+	if (told)
+		assert_string_equal(told, value);
+	else if (kernel_tells_exit())
+		fail_msg("no %s", key);
+	else
+		puts("# lacks: the exit status of a process that is reaped");
 }
 
 size_t count_fds(pid_t pid)

@@ -45,6 +45,11 @@ void unpin(const struct ksymfs *fs, pid_t pid);
 int pin_error(const struct ksymfs *fs, const char *name);
 int unpin_error(const struct ksymfs *fs, const char *name);
 
+/* How it ended, as info says it: key is exit_code or exit_signal. It may say nothing only where the
+ * kernel tells nobody of a process that is reaped (before 6.15). */
+void assert_exit_told(const struct ksymfs *fs, const char *name, const char *key,
+		      const char *value);
+
 /* fds that the daemon has open. */
 size_t count_fds(pid_t pid);
 /* Resident anonymous memory of the daemon, in KiB. */

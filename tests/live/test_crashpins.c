@@ -108,7 +108,7 @@ static void test_an_exited_pin_stays(void **state)
 		assert_string_equal(said, "carried over=1 lost=0");
 		assert_true(count_fds(fs->pid) > fds + 4);
 	}
-	assert_non_null(strstr(before, "exit_signal: 9\n"));
+	assert_exit_told(fs, name, "exit_signal", "9");
 	_cleanup_free_ char *path = ksymfs_path(fs, "pins/%s", name);
 	assert_return_code(rmdir(path), errno);
 	assert_int_equal(count_fds(fs->pid), fds);
@@ -188,11 +188,7 @@ static void test_exit_while_nobody_looks(void **state)
 	assert_string_equal(maps, maps_after);
 	_cleanup_free_ char *secret = ksymfs_read(fs, NULL, "pins/%s/root/sub/secret", name);
 	assert_string_equal(secret, "only in here\n");
-	_cleanup_free_ char *signal = ksymfs_value(fs, "exit_signal", "pins/%s/info", name);
-	if (signal)
-		assert_string_equal(signal, "9");
-	else
-		puts("# lacks: the exit status of a process that is reaped");
+	assert_exit_told(fs, name, "exit_signal", "9");
 	_cleanup_free_ char *path = ksymfs_path(fs, "pins/%s", name);
 	assert_return_code(rmdir(path), errno);
 }
@@ -232,9 +228,7 @@ static void test_a_live_pin_goes_on(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_state(fs, name, "exited");
 	ksymfs_crash(fs);
-	_cleanup_free_ char *code = ksymfs_value(fs, "exit_code", "pins/%s/info", name);
-	if (code)
-		assert_string_equal(code, "7");
+	assert_exit_told(fs, name, "exit_code", "7");
 	/* By its mapping, though it has no name any more. */
 	_cleanup_free_ char *maps = ksymfs_read(fs, NULL, "pins/%s/maps", name);
 	char *line = strstr(maps, file);
