@@ -29,6 +29,10 @@ struct container {
 	char dir[64]; /* where its root was made */
 };
 
+/* First in a test that uses `ksymfs attach`: skips it where the kernel gives a copy of a mount no
+ * attributes (mount_setattr(2), 5.12). */
+void need_copies(void);
+
 /* A failure fails the test. */
 struct container *container_start(unsigned int flags);
 /* Kills it, and all that is in it. NULL is fine. */

@@ -76,6 +76,7 @@ static size_t count_attached(const struct ksymfs *fs)
 
 static void a_copy_is_put_into_a_container(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = *state;
 	_cleanup_container_ struct container *container =
 		container_start(CONTAINER_ALL | CONTAINER_USER | CONTAINER_PIVOT);
@@ -108,6 +109,7 @@ static void a_copy_is_put_into_a_container(void **state)
 /* Whom -o uid= names is the owner in there, and is shown addresses as well. */
 static void an_owner_of_the_containers_needs_no_id_mapping(void **state)
 {
+	need_copies();
 	_cleanup_ksymfs_ struct ksymfs *fs =
 		ksymfs_start((const char *[]){"-ouid=100000,gid=100000", NULL});
 	_cleanup_container_ struct container *container =
@@ -123,6 +125,7 @@ static void an_owner_of_the_containers_needs_no_id_mapping(void **state)
 
 static void what_is_loaded_shows_in_the_container_at_once(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = *state;
 	_cleanup_container_ struct container *container =
 		container_start(CONTAINER_ALL | CONTAINER_USER | CONTAINER_PIVOT);
@@ -169,6 +172,7 @@ static void the_readmes_session_runs_in_a_container(void **state)
 		"cat usdt/self/probes usdt/probes >/dev/null && echo probes;"
 		"cp -r bpf/${program#bpf/} /tmp/copy && cmp /tmp/copy/jited $program/jited && echo "
 		"same";
+	need_copies();
 	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start((const char *[]){"--group=100000", NULL});
 	_cleanup_container_ struct container *container =
 		container_start(CONTAINER_ALL | CONTAINER_USER | CONTAINER_PIVOT);
@@ -200,6 +204,7 @@ static void the_readmes_session_runs_in_a_container(void **state)
 
 static void links_of_the_container_lead_nowhere_else(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = *state;
 	_cleanup_container_ struct container *container =
 		container_start(CONTAINER_USER | CONTAINER_PIVOT);
@@ -228,6 +233,7 @@ static void links_of_the_container_lead_nowhere_else(void **state)
 /* Nor for a process that has changed root, whose namespace has more than it sees. */
 static void nothing_leads_out_of_a_changed_root(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = *state;
 	_cleanup_container_ struct container *container = container_start(CONTAINER_PIVOT);
 
@@ -254,6 +260,7 @@ static void nothing_leads_out_of_a_changed_root(void **state)
 
 static void refusals_say_what_is_wrong(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = *state;
 	_cleanup_container_ struct container *container =
 		container_start(CONTAINER_USER | CONTAINER_PIVOT);
@@ -273,6 +280,7 @@ static void refusals_say_what_is_wrong(void **state)
 /* A copy that came with the namespace was not attached, and stays. */
 static void what_was_there_before_is_not_detached(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = *state;
 	_cleanup_container_ struct container *container = container_start(0);
 
@@ -322,6 +330,7 @@ static bool resources_are_back(void *arg)
 
 static void fifty_namespaces_leave_nothing(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = *state;
 	struct container *containers[50];
 	struct resources before;
@@ -379,6 +388,7 @@ static pid_t live_in(const struct container *container, const char *dir)
 
 static void check_end(bool by_umount)
 {
+	need_copies();
 	struct ksymfs *fs = ksymfs_start(NULL);
 	_cleanup_container_ struct container *plain = container_start(CONTAINER_PIVOT);
 	_cleanup_container_ struct container *user =
@@ -452,6 +462,7 @@ static bool kernel_names_namespaces(void)
 /* An fd keeps the namespace of a container that has ended, and the copy in it. */
 static void the_end_reaches_namespaces_without_a_process(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = ksymfs_start(NULL);
 	struct container *container = container_start(CONTAINER_USER);
 	struct stat st;
@@ -474,6 +485,7 @@ static void the_end_reaches_namespaces_without_a_process(void **state)
 /* What has been killed leaves dead mounts; they can be detached all the same. */
 static void a_dead_copy_can_be_detached(void **state)
 {
+	need_copies();
 	struct ksymfs *fs = ksymfs_start(NULL);
 	_cleanup_container_ struct container *container = container_start(CONTAINER_PIVOT);
 	char dir[64];

@@ -46,6 +46,7 @@ static void only_its_processes_are_there(void **state)
 
 static void self_is_its_own_number(void **state)
 {
+	need_copies();
 	_cleanup_container_ struct container *container =
 		container_start(CONTAINER_USER | CONTAINER_PIVOT);
 	_cleanup_ksymfs_ struct ksymfs *fs = start(container, NULL);
@@ -101,6 +102,7 @@ static pid_t self_in(const struct container *container, pid_t *ret_self)
 
 static void self_is_the_mounters_number_without_the_option(void **state)
 {
+	need_copies();
 	_cleanup_container_ struct container *container = container_start(CONTAINER_PIVOT);
 	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
 	pid_t self;
