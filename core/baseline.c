@@ -97,7 +97,8 @@ static void found_unclaimed(struct tracker *tracker, const struct symbol *row, u
 	struct kernelname_answer answer;
 	struct symbol symbol = *row;
 
-	if (symtab_find(tracker->state.symbols, row->addr, row->name) || !tracker->kernelname ||
+	if (symtab_find(tracker->state.symbols, row->addr, row->name, NULL) ||
+	    !tracker->kernelname ||
 	    kernelname_ask(tracker->kernelname, row->addr + 1, &answer) < 0 || answer.offset != 1 ||
 	    strcmp(answer.name, row->name) != 0)
 		return;

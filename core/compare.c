@@ -59,29 +59,31 @@ static void rows_deinit(struct rows *rows)
 	free(rows->rows);
 }
 
-/* By address and name, and rows that are alike by their place in the list. */
-static int compare_symbols(const void *a, const void *b)
-{
-	const struct symbol *left = *(struct symbol *const *)a, *right = *(struct symbol *const *)b;
-	int order = (left->addr > right->addr) - (left->addr < right->addr);
-
-	order = order ? order : strcmp(left->name, right->name);
-	return order ? order : (left > right) - (left < right);
-}
-
+/* By address, name and module. */
 static int compare_rows(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
 	int order = (left->addr > right->addr) - (left->addr < right->addr);
 
-	return order ? order : strcmp(left->name, right->name);
+	order = order ? order : strcmp(left->name, right->name);
+	return order ? order : strcmp(left->module, right->module);
 }
 
 static int compare_row_with_symbol(const struct row *row, const struct symbol *symbol)
 {
-	int order = (row->addr > symbol->addr) - (row->addr < symbol->addr);
+	const struct row other = {symbol->addr, (char *)symbol->name, (char *)symbol->module};
 
-	return order ? order : strcmp(row->name, symbol->name);
+	return compare_rows(row, &other);
+}
+
+/* The same, and what is alike by its place in the list. */
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct symbol *left = *(struct symbol *const *)a, *right = *(struct symbol *const *)b;
+	const struct row row = {left->addr, (char *)left->name, (char *)left->module};
+	int order = compare_row_with_symbol(&row, right);
+
+	return order ? order : (left > right) - (left < right);
 }
 
 /*

@@ -30,7 +30,7 @@ int kallsyms_keep(struct kallsyms *list, const struct symbol *symbol);
 /*
  * Takes rows in file order, as many at once as were read at once, while they are in the cache:
  * whoever takes them may change them, and their strings last until it returns. Below 0 ends the
- * reading.
+ * reading. What a module that is being loaded takes from others (type U) is left out.
  */
 typedef int kallsyms_take_fn(struct symbol *rows, size_t count, void *arg);
 

@@ -159,7 +159,7 @@ static void settle_first(struct kstate *state, const struct prog *prog)
 	const struct symbol *there = kstate_dynamic_symbol(state, symbol.addr);
 
 	if (!there || there->prog_id != prog->id || strcmp(there->name, symbol.name) != 0 ||
-	    symtab_find(state->symbols, symbol.addr, prog->first_symbol))
+	    symtab_find(state->symbols, symbol.addr, prog->first_symbol, NULL))
 		return;
 	symbol.added = there->added;
 	symbol.observed = there->observed;

@@ -62,7 +62,7 @@ static void symbols_changed(struct kstate *state, enum symbol_kind kind, uint64_
  */
 const struct symbol *kstate_dynamic_symbol(const struct kstate *state, uint64_t addr)
 {
-	const struct symbol *symbol = symtab_find(state->symbols, addr, NULL);
+	const struct symbol *symbol = symtab_find(state->symbols, addr, NULL, NULL);
 	bool is_kernels = symbol && (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE);
 	struct symtab_hit hit;
 
@@ -84,7 +84,7 @@ const struct symbol *kstate_dynamic_symbol(const struct kstate *state, uint64_t 
 static bool is_first(const struct kstate *state, uint64_t addr, const char *name)
 {
 	const struct symbol *symbol =
-		state->has_first ? symtab_find(state->symbols, addr, name) : NULL;
+		state->has_first ? symtab_find(state->symbols, addr, name, NULL) : NULL;
 
 	return symbol && symbol->kind == SYMBOL_BPF_AUX;
 }
@@ -147,7 +147,7 @@ void kstate_retire_symbol(struct kstate *state, const struct symbol *symbol, uin
 		symtab_remove(state->symbols, gone.addr - CFI_LEN, cfi, gone.module);
 	}
 	const struct symbol *left =
-		state->has_first ? symtab_find(state->symbols, gone.addr, NULL) : NULL;
+		state->has_first ? symtab_find(state->symbols, gone.addr, NULL, NULL) : NULL;
 
 	if (gone.kind == SYMBOL_BPF_PROG && left && left->kind == SYMBOL_BPF_AUX) {
 		snprintf(name, sizeof(name), "%s", left->name);
@@ -334,7 +334,7 @@ int kstate_found_symbol(struct kstate *state, const struct symbol *symbol, uint6
 int kstate_missed_removal(struct kstate *state, uint64_t addr, const char *name, const char *module,
 			  uint64_t last, bool announce)
 {
-	const struct symbol *there = symtab_find(state->symbols, addr, name);
+	const struct symbol *there = symtab_find(state->symbols, addr, name, module);
 
 	if (!there)
 		return 0;

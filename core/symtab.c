@@ -430,11 +430,12 @@ int symtab_remove(struct symtab *table, uint64_t addr, const char *name, const c
 	return 0;
 }
 
-const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, const char *name)
+const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, const char *name,
+				 const char *module)
 {
 	struct place place;
 
-	return find_named(table, addr, name, NULL, &place);
+	return find_named(table, addr, name, module, &place);
 }
 
 /* Takes over new bounds, which differ from the old ones in what they say of [start, end). */

@@ -102,10 +102,11 @@ int symtab_update(struct symtab *table, const struct symbol *symbol);
 int symtab_remove(struct symtab *table, uint64_t addr, const char *name, const char *module);
 
 /*
- * The symbol that starts at addr and has this name; NULL name: the first there. NULL if there is
+ * The symbol that starts at addr and has this name and this module; NULL: any. NULL if there is
  * none. What is returned stays valid to the next change of the table.
  */
-const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, const char *name);
+const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, const char *name,
+				 const char *module);
 
 struct symtab_hit {
 	const struct symbol *symbol; /* the kernel's first of its address (that reaches so far) */

@@ -228,6 +228,21 @@ static void test_modules_only(void **state)
 	kallsyms_deinit(&list);
 }
 
+/* As the kernel lists a module while it is loaded: with what it takes from others. */
+static void test_loading_module(void **state)
+{
+	struct kallsyms list;
+
+	parse("ffffffff81000000 T __fentry__\n"
+	      "ffffffffc0000000 t dummy_xmit\t[dummy]\n"
+	      "ffffffff81000000 U __fentry__\t[dummy]\n",
+	      false, &list);
+	assert_int_equal(list.count, 2);
+	assert_null(list.symbols[0].module);
+	assert_string_equal(list.symbols[1].name, "dummy_xmit");
+	kallsyms_deinit(&list);
+}
+
 /* Rows that lie across the pieces in which a list is read, at each offset. */
 static void test_pieces(void **state)
 {
@@ -436,17 +451,12 @@ static void test_bad_module_lists(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good_assets),
-		cmocka_unit_test(test_bad_assets),
-		cmocka_unit_test(test_hidden),
-		cmocka_unit_test(test_modules_only),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_visit),
-		cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_bpf_names),
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_module_list),
-		cmocka_unit_test(test_bad_module_lists),
+		cmocka_unit_test(test_good_assets),    cmocka_unit_test(test_bad_assets),
+		cmocka_unit_test(test_hidden),	       cmocka_unit_test(test_modules_only),
+		cmocka_unit_test(test_loading_module), cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_visit),	       cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_bpf_names),      cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_module_list),    cmocka_unit_test(test_bad_module_lists),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ static void test_load_and_unload(void **state)
 	assert_ksyms(&f,
 		     "ffffffffc0000000 0000000000000013 t bpf_prog_0001020304050607_x\t[bpf]\n");
 	assert_true(prog_is_loaded(progset_find(f.state.programs, 5)));
-	assert_int_equal(symtab_find(f.state.symbols, BASE, NULL)->prog_id, 5);
+	assert_int_equal(symtab_find(f.state.symbols, BASE, NULL, NULL)->prog_id, 5);
 
 	apply(&f, ksymbol(2000000000, BASE, 0x13, "bpf_prog_0001020304050607_x", true));
 	apply(&f, bpf_event(2000000001, 5, PERF_BPF_EVENT_PROG_UNLOAD));
@@ -233,10 +233,34 @@ static void test_image_over_init(void **state)
 	apply(&f, ksymbol(100, BASE, 0x20, "bpf_trampoline_1", false));
 	apply(&f, ksymbol(150, BASE, 0x20, "bpf_trampoline_1", true));
 	apply(&f, ksymbol(200, BASE, 0x20, "bpf_trampoline_2", false));
-	assert_null(symtab_find(f.state.symbols, BASE, "bpf_trampoline_1"));
-	assert_non_null(symtab_find(f.state.symbols, BASE, "bpf_trampoline_2"));
+	assert_null(symtab_find(f.state.symbols, BASE, "bpf_trampoline_1", NULL));
+	assert_non_null(symtab_find(f.state.symbols, BASE, "bpf_trampoline_2", NULL));
 	apply(&f, ksymbol(250, BASE, 0x20, "bpf_trampoline_2", true));
 	assert_int_equal(symtab_count(f.state.symbols), 1);
+	stop(&f);
+}
+
+/* The kernel does not list any more what a module had at another's symbol: that one stays. */
+static void test_module_over_core(void **state)
+{
+	const struct symbol core = {
+		.addr = BASE, .name = "__fentry__", .type = 'T', .kind = SYMBOL_CORE};
+	const struct symbol other = {.addr = BASE,
+				     .name = "__fentry__",
+				     .module = "dummy",
+				     .type = 't',
+				     .kind = SYMBOL_MODULE};
+	struct fixture f;
+
+	start_with(&f, &blind, NULL);
+	assert_int_equal(symtab_add(f.state.symbols, &core), 0);
+	assert_int_equal(symtab_add(f.state.symbols, &other), 0);
+	assert_int_equal(kstate_missed_removal(&f.state, BASE, "__fentry__", "dummy", 100, false),
+			 1);
+	assert_int_equal(kstate_missed_removal(&f.state, BASE, "__fentry__", "dummy", 100, false),
+			 0);
+	assert_int_equal(symtab_count(f.state.symbols), 1);
+	assert_null(symtab_find(f.state.symbols, BASE, "__fentry__", NULL)->module);
 	stop(&f);
 }
 
@@ -574,6 +598,7 @@ int main(void)
 		cmocka_unit_test(test_first_function),
 		cmocka_unit_test(test_first_function_found),
 		cmocka_unit_test(test_image_over_init),
+		cmocka_unit_test(test_module_over_core),
 		cmocka_unit_test(test_remains),
 	};
 

@@ -99,7 +99,7 @@ static void test_empty(void **state)
 	assert_renders(table, SYMTAB_KALLSYMS, "");
 	assert_no_hit(table, 0);
 	assert_no_hit(table, UINT64_MAX);
-	assert_null(symtab_find(table, TEXT, NULL));
+	assert_null(symtab_find(table, TEXT, NULL, NULL));
 	assert_int_equal(symtab_remove(table, TEXT, "_text", NULL), -ENOENT);
 	assert_int_equal(symtab_add_all(table, NULL, 0), 0);
 	assert_int_equal(symtab_remove_bound(table, TEXT), -ENOENT);
@@ -300,7 +300,7 @@ static void test_same_again(void **state)
 	assert_int_equal(symtab_add(table, &symbol), 0);
 	assert_int_equal(symtab_add(table, &symbol), -EEXIST);
 	assert_int_equal(symtab_generation(table), 3);
-	assert_null(symtab_find(table, TEXT, NULL)->module);
+	assert_null(symtab_find(table, TEXT, NULL, NULL)->module);
 	assert_int_equal(symtab_remove(table, TEXT, "init", "other"), -ENOENT);
 	assert_int_equal(symtab_remove(table, TEXT, "init", "m"), 0);
 	assert_int_equal(symtab_remove(table, TEXT, "init", "m"), -ENOENT);
@@ -347,8 +347,8 @@ static void test_update(void **state)
 	symbol.prog_id = 12;
 	assert_int_equal(symtab_update(table, &symbol), 0);
 	assert_int_equal(symtab_generation(table), generation);
-	assert_int_equal(symtab_find(table, AREAS, "x")->added, 99);
-	assert_int_equal(symtab_find(table, AREAS, "x")->prog_id, 12);
+	assert_int_equal(symtab_find(table, AREAS, "x", NULL)->added, 99);
+	assert_int_equal(symtab_find(table, AREAS, "x", NULL)->prog_id, 12);
 
 	assert_renders(table, SYMTAB_KSYMS, "ffffffffc0000000 0000000000000000 t x\t[bpf]\n");
 	symbol.len = 0x9f;
