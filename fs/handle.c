@@ -50,6 +50,7 @@ uint64_t handles_add(struct handles *handles, struct handle *handle, uint64_t un
 
 void handles_resume(struct handles *handles, struct handle *handle)
 {
+	handles_close(handles, handle->number);
 	LOCKED(&handles->lock);
 	insert(handles, handle);
 }
@@ -72,6 +73,25 @@ static struct handle **find_link(struct handles *handles, uint64_t number)
 	while (*link && (*link)->number != number)
 		link = &(*link)->next;
 	return link;
+}
+
+bool handles_replace(struct handles *handles, uint64_t number, struct handle *handle)
+{
+	pthread_mutex_lock(&handles->lock);
+	struct handle **link = find_link(handles, number);
+	struct handle *before = *link;
+	if (before) {
+		*link = before->next;
+		handle->number = number;
+		handle->unique = before->unique;
+		insert(handles, handle);
+		if (handles->kind)
+			carry_publish(handle, handles->kind);
+	}
+	pthread_mutex_unlock(&handles->lock);
+	if (before)
+		handles_put(handles, before);
+	return before;
 }
 
 struct handle *handles_get(struct handles *handles, uint64_t number)

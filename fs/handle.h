@@ -43,10 +43,12 @@ void handles_deinit(struct handles *handles);
 
 /* Numbers a handle and puts it in; it belongs to the table from here on. Returns its number. */
 uint64_t handles_add(struct handles *handles, struct handle *handle, uint64_t unique);
-/* Puts in one that another process has numbered. */
+/* Puts in one that another process has numbered, in place of what has its number. */
 void handles_resume(struct handles *handles, struct handle *handle);
 /* The number of the handle that this request has opened; 0: there is none. */
 uint64_t handles_opened_by(struct handles *handles, uint64_t unique);
+/* Has a number stand for another handle, which belongs to the table then. False: there is none. */
+bool handles_replace(struct handles *handles, uint64_t number, struct handle *handle);
 /* NULL: there is none. */
 struct handle *handles_get(struct handles *handles, uint64_t number);
 void handles_put(struct handles *handles, struct handle *handle);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Open directories. A directory is listed once, when it is opened, and read from that list, so that
- * entries that come and go meanwhile neither repeat nor hide others; an offset is a place in it.
- * The list is one block that outlives the process (core/carry.h).
+ * Open directories. A directory is listed when it is opened, and when it is read from its begin
+ * once more, and read from that list, so that entries that come and go meanwhile neither repeat nor
+ * hide others; an offset is a place in it. The list is one block that outlives the process
+ * (core/carry.h).
  *
  * READDIRPLUS counts a lookup for each entry whose attributes it carries. That pays only where the
  * kernel may keep the answer: names that can change are looked up again whatever was said, so for
  * them the entry is a plain one.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "fs/request.h"
@@ -30,6 +32,7 @@ struct view_list {
 /* An open directory. The names lie behind the entries. */
 struct listing {
 	struct handle handle; /* first */
+	atomic_bool was_read;
 	size_t count;
 	size_t names_len;
 	struct list_entry entries[];
@@ -147,18 +150,26 @@ static int list_directory(struct request *request, struct view_list *list)
 					list);
 }
 
+static int new_listing(struct request *request, struct listing **ret)
+{
+	CLEANUP(list_deinit) struct view_list list = {};
+	int r = list_directory(request, &list);
+
+	if (r < 0)
+		return r;
+	*ret = make_listing(&list);
+	return *ret ? 0 : -ENOMEM;
+}
+
 void serve_opendir(struct request *request)
 {
 	struct session *session = request->session;
-	CLEANUP(list_deinit) struct view_list list = {};
-	struct listing *listing = NULL;
+	struct listing *listing;
 
 	request_undo_open(request);
-	int r = list_directory(request, &list);
-	if (r == 0)
-		listing = make_listing(&list);
-	if (!listing) {
-		request_reply_err(request, r < 0 ? -r : ENOMEM);
+	int r = new_listing(request, &listing);
+	if (r < 0) {
+		request_reply_err(request, -r);
 		return;
 	}
 	request->fi.fh = handles_add(&session->directories, &listing->handle, request->unique);
@@ -288,11 +299,29 @@ static void read_list(struct request *request, const struct listing *list, bool 
 		node_forget(session->nodes, looked_up[i], 1);
 }
 
+/* rewinddir(3): what is there now, or, where that cannot be had, what was. */
+static void rewind_list(struct request *request)
+{
+	struct listing *listing;
+
+	if (new_listing(request, &listing) < 0)
+		return;
+	listing->was_read = true;
+	if (!handles_replace(&request->session->directories, request->fi.fh, &listing->handle))
+		listing_destroy_handle(&listing->handle);
+}
+
 static void serve_list(struct request *request, bool plus)
 {
 	struct handles *directories = &request->session->directories;
 	struct handle *handle = handles_get(directories, request->fi.fh);
 
+	if (handle && request->offset == 0 &&
+	    atomic_exchange(&((struct listing *)handle)->was_read, true)) {
+		handles_put(directories, handle);
+		rewind_list(request);
+		handle = handles_get(directories, request->fi.fh);
+	}
 	if (!handle) {
 		request_reply_err(request, ESTALE);
 		return;

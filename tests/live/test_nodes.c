@@ -186,6 +186,40 @@ static void a_directory_lists_itself_and_its_parent(void **state)
 	assert_int_equal(found, 2);
 }
 
+/* How often the rest of a directory has a name. */
+static int count_in(DIR *dir, const char *name)
+{
+	int count = 0;
+
+	for (struct dirent *entry; (entry = readdir(dir));)
+		count += strcmp(entry->d_name, name) == 0;
+	return count;
+}
+
+/* A list that is read on is the one of the open; from its begin once more it is a new one. */
+static void a_directory_that_is_rewound_is_listed_anew(void **state)
+{
+	const struct ksymfs *fs = *state;
+	_cleanup_free_ char *path = ksymfs_path(fs, "bpf/by-id");
+	_cleanup_fd_ int first = load_simple("rewound_1", 71);
+	char name[16], other[16];
+	_cleanup_dir_ DIR *dir = opendir(path);
+
+	assert_non_null(dir);
+	snprintf(name, sizeof(name), "%u", prog_id(first));
+	assert_int_equal(count_in(dir, name), 1);
+	_cleanup_fd_ int second = load_simple("rewound_2", 72);
+
+	snprintf(other, sizeof(other), "%u", prog_id(second));
+	for (int i = 0; i < 3; i++) {
+		rewinddir(dir);
+		assert_int_equal(count_in(dir, other), 1);
+		assert_int_equal(count_in(dir, other), 0);
+	}
+	rewinddir(dir);
+	assert_int_equal(count_in(dir, name), 1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest nodes[] = {
@@ -194,6 +228,7 @@ int main(void)
 		cmocka_unit_test(a_mapping_keeps_its_bytes_past_its_handle),
 		cmocka_unit_test(many_open_versions_keep_their_bytes),
 		cmocka_unit_test(a_bind_mount_of_one_file_shows_each_change),
+		cmocka_unit_test(a_directory_that_is_rewound_is_listed_anew),
 		cmocka_unit_test(a_directory_lists_itself_and_its_parent),
 	};
 
