@@ -331,6 +331,33 @@ int carry_open(int fd)
 	return r;
 }
 
+static int compare_blocks(const void *a, const void *b, void *arg)
+{
+	int (**compare)(const void *, const void *) = arg;
+
+	return (*compare)(at(*(const uint64_t *)a)->data, at(*(const uint64_t *)b)->data);
+}
+
+size_t carry_sort(enum carry_kind kind, bool (*is_sound)(const void *block, size_t len),
+		  int (*compare)(const void *a, const void *b))
+{
+	struct inherited *list = &region.inherited[kind];
+	size_t count = 0;
+
+	for (size_t i = 0; i < list->count; i++) {
+		struct block *block = at(list->offsets[i]);
+
+		if (block->kind == kind && is_sound(block->data, block->size - HEADER))
+			list->offsets[count++] = list->offsets[i];
+		else if (block->kind == kind)
+			carry_free(block->data);
+	}
+	list->count = count;
+	if (count)
+		qsort_r(list->offsets, count, sizeof(list->offsets[0]), compare_blocks, &compare);
+	return count;
+}
+
 void carry_take(enum carry_kind kind, bool (*take)(void *block, size_t len, void *arg), void *arg)
 {
 	struct inherited list = region.inherited[kind];

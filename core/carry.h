@@ -80,6 +80,13 @@ void carry_publish(void *block, enum carry_kind kind);
 void carry_free(void *block); /* NULL is fine */
 
 /*
+ * Frees those that were left of a kind and are not sound, and has carry_take() take the others in
+ * the order of `compare`, which is given two blocks as qsort(3) would. Returns how many.
+ */
+size_t carry_sort(enum carry_kind kind, bool (*is_sound)(const void *block, size_t len),
+		  int (*compare)(const void *a, const void *b));
+
+/*
  * Hands every block of a kind that was left to `take`; one for which it returns false is freed. len
  * is what the block has room for. Once for each kind, before this process makes blocks of it.
  */

@@ -9,35 +9,15 @@
 #include "core/clock.h"
 #include "core/pinset_internal.h"
 
-struct left_pins {
-	struct pin_saved **pins;
-	size_t count, size;
-};
-
-static bool take_saved(void *block, size_t room, void *arg)
+static bool is_sound(const void *block, size_t room)
 {
-	struct left_pins *left = arg;
-
-	if (room < sizeof(struct pin_saved))
-		return false;
-	if (left->count == left->size) {
-		size_t size = MAX(left->size * 2, (size_t)16);
-		struct pin_saved **pins =
-			reallocarray(left->pins, size, sizeof(struct pin_saved *));
-
-		if (!pins)
-			return false;
-		left->pins = pins;
-		left->size = size;
-	}
-	left->pins[left->count++] = block;
-	return true;
+	return room >= sizeof(struct pin_saved);
 }
 
 static int compare_sequence(const void *a, const void *b)
 {
-	uint64_t x = (*(struct pin_saved *const *)a)->sequence;
-	uint64_t y = (*(struct pin_saved *const *)b)->sequence;
+	uint64_t x = ((const struct pin_saved *)a)->sequence;
+	uint64_t y = ((const struct pin_saved *)b)->sequence;
 
 	return x < y ? -1 : x > y;
 }
@@ -118,25 +98,34 @@ static int resume(struct pinset *set, struct pin_saved *saved)
 	return 0;
 }
 
+struct resumption {
+	struct pinset *set;
+	void (*lost)(void *arg, pid_t pid);
+	void *arg;
+};
+
+static bool take_saved(void *block, size_t room, void *arg)
+{
+	const struct resumption *resumption = arg;
+	struct pin_saved *saved = block;
+	pid_t pid = saved->pid;
+
+	if (resume(resumption->set, saved) < 0) {
+		resumption->set->stats.resume_lost++;
+		resumption->lost(resumption->arg, pid);
+	}
+	return true;
+}
+
 void pinset_resume(struct pinset *set, void (*lost)(void *arg, pid_t pid), void *arg)
 {
-	struct left_pins left = {};
+	struct resumption resumption = {set, lost, arg};
 
-	carry_take(CARRY_PIN, take_saved, &left);
-	if (left.count) {
-		qsort(left.pins, left.count, sizeof(left.pins[0]), compare_sequence);
+	if (carry_sort(CARRY_PIN, is_sound, compare_sequence)) {
 		pinwatch_hold(set);
-		for (size_t i = 0; i < left.count; i++) {
-			pid_t pid = left.pins[i]->pid;
-
-			if (resume(set, left.pins[i]) == 0)
-				continue;
-			set->stats.resume_lost++;
-			lost(arg, pid);
-		}
+		carry_take(CARRY_PIN, take_saved, &resumption);
 		pinwatch_unhold(set);
 	}
-	free(left.pins);
 	pin_saved_sweep();
 	keeper_drop_rest(set->options.keeper);
 }

@@ -64,43 +64,20 @@ void pinleft_forget(struct saved_node *saved)
 	carry_free(saved);
 }
 
-struct left_nodes {
-	struct saved_node **nodes;
-	size_t count, size;
-};
-
-static bool is_sound(const struct saved_node *saved, size_t room)
+static bool is_sound(const void *block, size_t room)
 {
+	const struct saved_node *saved = block;
+
 	return room > sizeof(*saved) && memchr(saved->name, '\0', room - sizeof(*saved)) &&
 	       saved->id & FOREIGN_NODE && saved->id > saved->parent && saved->lookups &&
 	       saved->kind > PINNODE_HIDDEN && saved->kind <= PINNODE_HELD;
 }
 
-static bool take_node(void *block, size_t room, void *arg)
-{
-	struct left_nodes *left = arg;
-
-	if (!is_sound(block, room))
-		return false;
-	if (left->count == left->size) {
-		size_t size = MAX(left->size * 2, (size_t)64);
-		struct saved_node **nodes =
-			reallocarray(left->nodes, size, sizeof(struct saved_node *));
-
-		if (!nodes)
-			return false;
-		left->nodes = nodes;
-		left->size = size;
-	}
-	left->nodes[left->count++] = block;
-	return true;
-}
-
 /* A directory has a lower number than what was found in it. */
 static int compare_ids(const void *a, const void *b)
 {
-	uint64_t x = (*(struct saved_node *const *)a)->id;
-	uint64_t y = (*(struct saved_node *const *)b)->id;
+	uint64_t x = ((const struct saved_node *)a)->id;
+	uint64_t y = ((const struct saved_node *)b)->id;
 
 	return x < y ? -1 : x > y;
 }
@@ -150,24 +127,28 @@ static bool restore(struct pinroot *pinroot, struct saved_node *saved, struct pi
 	return node;
 }
 
+struct resumption {
+	struct pinroot *pinroot;
+	struct pintree *tree; /* of the node before, as most are in the same */
+};
+
+static bool take_node(void *block, size_t room, void *arg)
+{
+	struct resumption *resumption = arg;
+	struct saved_node *saved = block;
+
+	if (!resumption->tree || resumption->tree->number != saved->root) {
+		pintree_unref(resumption->tree);
+		resumption->tree = find_tree(resumption->pinroot, saved);
+	}
+	return resumption->tree && restore(resumption->pinroot, saved, resumption->tree);
+}
+
 void pinleft_resume(struct pinroot *pinroot)
 {
-	struct left_nodes left = {};
-	struct pintree *tree = NULL;
+	struct resumption resumption = {pinroot};
 
-	carry_take(CARRY_FOREIGN_NODE, take_node, &left);
-	if (left.count)
-		qsort(left.nodes, left.count, sizeof(left.nodes[0]), compare_ids);
-	for (size_t i = 0; i < left.count; i++) {
-		struct saved_node *saved = left.nodes[i];
-
-		if (!tree || tree->number != saved->root) {
-			pintree_unref(tree);
-			tree = find_tree(pinroot, saved);
-		}
-		if (!tree || !restore(pinroot, saved, tree))
-			carry_free(saved);
-	}
-	pintree_unref(tree);
-	free(left.nodes);
+	carry_sort(CARRY_FOREIGN_NODE, is_sound, compare_ids);
+	carry_take(CARRY_FOREIGN_NODE, take_node, &resumption);
+	pintree_unref(resumption.tree);
 }
