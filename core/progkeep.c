@@ -159,8 +159,10 @@ void prog_keep_unload(struct prog_record *record, const struct prog *prog)
 	record->unloaded_mono = atomic_load(&prog->unloaded_mono);
 }
 
-static bool makes_sense(const struct prog_record *record, size_t room)
+static bool makes_sense(const void *block, size_t room)
 {
+	const struct prog_record *record = block;
+
 	return room >= sizeof(*record) && record->func_count <= COUNT_MAX &&
 	       record->map_count <= COUNT_MAX && record->strings_len <= room &&
 	       record_size(record->func_count, record->map_count, record->strings_len) <= room &&
@@ -273,35 +275,23 @@ static struct prog *restore(const struct prog_record *record, struct blob_pool *
 struct restoring {
 	struct blob_pool *pool;
 	struct prog **progs;
-	size_t count, size;
+	size_t count;
 };
 
 /* The record goes: whoever holds the program again makes one of his own. */
 static bool take_record(void *block, size_t room, void *arg)
 {
 	struct restoring *restoring = arg;
-	struct prog *prog = makes_sense(block, room) ? restore(block, restoring->pool) : NULL;
+	struct prog *prog = restore(block, restoring->pool);
 
-	if (!prog)
-		return false;
-	if (restoring->count == restoring->size) {
-		size_t size = MAX(restoring->size * 2, (size_t)64);
-		struct prog **progs = reallocarray(restoring->progs, size, sizeof(*progs));
-
-		if (!progs) {
-			prog_unref(prog);
-			return false;
-		}
-		restoring->progs = progs;
-		restoring->size = size;
-	}
-	restoring->progs[restoring->count++] = prog;
+	if (prog)
+		restoring->progs[restoring->count++] = prog;
 	return false;
 }
 
 static int compare_unloads(const void *a, const void *b)
 {
-	const struct prog *left = *(struct prog *const *)a, *right = *(struct prog *const *)b;
+	const struct prog_record *left = a, *right = b;
 	/* 0, of a loaded one, is the last. */
 	uint64_t first = left->unloaded_mono - 1, second = right->unloaded_mono - 1;
 
@@ -311,12 +301,15 @@ static int compare_unloads(const void *a, const void *b)
 int progs_restore(struct blob_pool *pool, struct prog ***ret, size_t *ret_count)
 {
 	struct restoring restoring = {.pool = pool};
+	size_t count = carry_sort(CARRY_PROGRAM, makes_sense, compare_unloads);
 
+	*ret = NULL;
+	*ret_count = 0;
+	restoring.progs = calloc(MAX(count, (size_t)1), sizeof(restoring.progs[0]));
+	if (!restoring.progs)
+		return -ENOMEM;
 	carry_take(CARRY_PROGRAM, take_record, &restoring);
 	carry_sweep(CARRY_BLOB);
-	if (restoring.count)
-		qsort(restoring.progs, restoring.count, sizeof(restoring.progs[0]),
-		      compare_unloads);
 	*ret = restoring.progs;
 	*ret_count = restoring.count;
 	return 0;
