@@ -316,7 +316,7 @@ def make_archive(arch, root, sysroot, tests):
     archive.data('/etc/group', b'root:x:0:\nnogroup:x:65534:\n')
     add_modules(archive, root)
     add_tools(archive, tests)
-    add_tests(archive, tests, 1 if accelerated(arch) else 5)
+    add_tests(archive, tests, 1 if accelerated(arch) else 20)
     return archive
 
 
