@@ -540,14 +540,15 @@ int node_open(struct node_table *table, struct node *node, const struct view_att
 }
 
 int node_open_rendered(struct node_table *table, struct node *node,
-		       const struct rendering *rendering, struct node_open *ret)
+		       const struct rendering *rendering, pid_t tid, struct node_open *ret)
 {
 	LOCKED(&table->lock);
 	struct content content = content_of(table, rendering);
 
 	if (!node->opens)
 		set_content(table, node, rendering, content);
-	else if (!content_equal(node->content, content))
+	else if (!content_equal(node->content, content) &&
+		 (retry_of(table, node, tid) != 0 || !node->snapshot))
 		return -ESTALE;
 	add_open(table, node, ret);
 	return 0;

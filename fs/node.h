@@ -145,9 +145,9 @@ struct node_open {
  */
 int node_open(struct node_table *table, struct node *node, const struct view_attr *now, pid_t tid,
 	      struct node_open *ret);
-/* -ESTALE: meanwhile another one has opened other bytes. */
+/* -ESTALE: meanwhile another one has opened other bytes. A retry is given those. */
 int node_open_rendered(struct node_table *table, struct node *node,
-		       const struct rendering *rendering, struct node_open *ret);
+		       const struct rendering *rendering, pid_t tid, struct node_open *ret);
 /*
  * Settles how an open node is read, which is one way for all who have it open. file is what the
  * caller has for the kernel to read, or NULL: by requests. True for the first who has it open: then

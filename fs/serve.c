@@ -309,7 +309,7 @@ static int open_file(struct request *request, const struct view_attr *now, struc
 	r = render(request, now, &rendering);
 	if (r < 0)
 		return r;
-	r = node_open_rendered(nodes, request->node, &rendering, ret);
+	r = node_open_rendered(nodes, request->node, &rendering, request->caller.pid, ret);
 	snapshot_unref(rendering.snapshot);
 	return r;
 }

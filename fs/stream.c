@@ -58,7 +58,7 @@ static int open_stream(struct request *request, const struct view_attr *now, str
 	/* In between an epoch may have ended; then it is a handle of neither. */
 	rendering.settled =
 		request_lookup_view(request, &after) == 0 && after.generation == now->generation;
-	r = node_open_rendered(nodes, request->node, &rendering, &how);
+	r = node_open_rendered(nodes, request->node, &rendering, request->caller.pid, &how);
 	if (r < 0)
 		view->ops->stream_close(view->data, stream->data);
 	return r;

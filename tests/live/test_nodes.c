@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 
 #include "tests/live/support.h"
@@ -136,6 +137,43 @@ static void many_open_versions_keep_their_bytes(void **state)
 	}
 }
 
+/* Opens what is new each time, and what changes now and then. Ends with the first errno. */
+static int open_again_and_again(const struct ksymfs *fs)
+{
+	static const char *const files[] = {"status", "metrics", "bpf/programs"};
+
+	for (int i = 0; i < 600; i++) {
+		_cleanup_fd_ int fd = ksymfs_open(fs, "%s", files[i % ARRAY_SIZE(files)]);
+		char byte;
+
+		if (fd < 0 || read(fd, &byte, 1) != 1)
+			return errno;
+	}
+	return 0;
+}
+
+static void many_open_at_once_what_changes(void **state)
+{
+	const struct ksymfs *fs = *state;
+	pid_t readers[4];
+	int status;
+
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+		readers[i] = fork();
+		if (readers[i] == 0)
+			_exit(open_again_and_again(fs));
+		assert_true(readers[i] > 0);
+	}
+	for (int i = 0; i < 100; i++)
+		close(load_simple("opened", i));
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+		assert_int_equal(waitpid(readers[i], &status, 0), readers[i]);
+		assert_true(WIFEXITED(status));
+		if (WEXITSTATUS(status))
+			fail_msg("a file could not be opened: %s", strerror(WEXITSTATUS(status)));
+	}
+}
+
 static void a_bind_mount_of_one_file_shows_each_change(void **state)
 {
 	const struct ksymfs *fs = *state;
@@ -227,6 +265,7 @@ int main(void)
 		cmocka_unit_test(an_open_file_keeps_its_bytes),
 		cmocka_unit_test(a_mapping_keeps_its_bytes_past_its_handle),
 		cmocka_unit_test(many_open_versions_keep_their_bytes),
+		cmocka_unit_test(many_open_at_once_what_changes),
 		cmocka_unit_test(a_bind_mount_of_one_file_shows_each_change),
 		cmocka_unit_test(a_directory_that_is_rewound_is_listed_anew),
 		cmocka_unit_test(a_directory_lists_itself_and_its_parent),

@@ -82,7 +82,7 @@ static int open_by(struct node *node, struct view_attr now, size_t rendered, pid
 	if (r != NODE_RENDER)
 		return r;
 	struct rendering rendering = rendering_of(now, rendered);
-	r = node_open_rendered(table, node, &rendering, how);
+	r = node_open_rendered(table, node, &rendering, tid, how);
 	snapshot_unref(rendering.snapshot);
 	return r;
 }
@@ -443,7 +443,7 @@ static void content_that_changed_while_it_was_rendered_is_of_no_generation(void 
 
 	rendering.settled = false;
 	assert_int_equal(node_open(table, node, &now, TID, &how), NODE_RENDER);
-	assert_int_equal(node_open_rendered(table, node, &rendering, &how), 0);
+	assert_int_equal(node_open_rendered(table, node, &rendering, TID, &how), 0);
 	snapshot_unref(rendering.snapshot);
 	node_release(table, node);
 	/* It could be of 1 or of 2: not opened again as either. */
@@ -460,15 +460,37 @@ static void two_that_render_at_once_agree_or_one_goes_back(void **state)
 
 	assert_int_equal(node_open(table, node, &now, TID, &how), NODE_RENDER);
 	assert_int_equal(node_open(table, node, &now, OTHER, &how), NODE_RENDER);
-	assert_int_equal(node_open_rendered(table, node, &one, &how), 0);
-	assert_int_equal(node_open_rendered(table, node, &two, &how), -ESTALE);
-	assert_int_equal(node_open_rendered(table, node, &one, &how), 0);
+	assert_int_equal(node_open_rendered(table, node, &one, TID, &how), 0);
+	assert_int_equal(node_open_rendered(table, node, &two, OTHER, &how), -ESTALE);
+	assert_int_equal(node_open_rendered(table, node, &one, OTHER, &how), 0);
 	assert_int_equal(node->opens, 2);
 	assert_int_equal(open_size(node), 10);
 	node_release(table, node);
 	node_release(table, node);
 	snapshot_unref(one.snapshot);
 	snapshot_unref(two.snapshot);
+}
+
+static void a_retry_that_is_overtaken_while_it_renders_gets_what_is_open(void **state)
+{
+	const struct view_attr attr = file(VIEW_VOLATILE);
+	struct rendering rendering = rendering_of(attr, 10);
+	struct node_open how;
+
+	for (int i = 0; i < 2; i++) {
+		struct node *node = look_up("status", attr, NULL);
+
+		assert_int_equal(node_open(table, node, &attr, TID, &how), NODE_RENDER);
+		assert_int_equal(open_by(node, attr, 20, OTHER, &how), 0);
+		/* A second ESTALE would reach the caller. */
+		assert_int_equal(node_open_rendered(table, node, &rendering, TID, &how),
+				 i ? 0 : -ESTALE);
+		assert_int_equal(open_size(node), 20);
+		assert_int_equal(node->opens, i + 1);
+		while (node->opens)
+			node_release(table, node);
+	}
+	snapshot_unref(rendering.snapshot);
 }
 
 static void volatile_content_is_a_new_node_once_it_was_seen(void **state)
@@ -546,16 +568,16 @@ static void streams_of_an_old_epoch_are_opened_when_nobody_has_them(void **state
 	struct node_open how;
 
 	assert_int_equal(node_open(table, node, &one, TID, &how), NODE_RENDER);
-	assert_int_equal(node_open_rendered(table, node, &of_one, &how), 0);
+	assert_int_equal(node_open_rendered(table, node, &of_one, TID, &how), 0);
 	assert_int_equal(node_open(table, node, &one, TID, &how), NODE_RENDER);
-	assert_int_equal(node_open_rendered(table, node, &of_one, &how), 0);
+	assert_int_equal(node_open_rendered(table, node, &of_one, TID, &how), 0);
 	/* Handles of one node have one first byte. */
 	assert_int_equal(node_open(table, node, &two, TID, &how), -ESTALE);
 	assert_int_equal(node_open(table, node, &two, TID, &how), -ESTALE);
 	node_release(table, node);
 	node_release(table, node);
 	assert_int_equal(node_open(table, node, &two, TID, &how), NODE_RENDER);
-	assert_int_equal(node_open_rendered(table, node, &of_two, &how), 0);
+	assert_int_equal(node_open_rendered(table, node, &of_two, TID, &how), 0);
 	node_release(table, node);
 }
 
@@ -645,6 +667,7 @@ int main(void)
 		TEST(many_threads_that_never_retry_do_no_harm),
 		TEST(content_that_changed_while_it_was_rendered_is_of_no_generation),
 		TEST(two_that_render_at_once_agree_or_one_goes_back),
+		TEST(a_retry_that_is_overtaken_while_it_renders_gets_what_is_open),
 		TEST(volatile_content_is_a_new_node_once_it_was_seen),
 		TEST(one_rendering_serves_the_stat_and_the_open_of_an_open),
 		TEST(volatile_content_that_is_open_is_not_opened_again_as_new),
