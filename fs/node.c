@@ -485,10 +485,13 @@ void node_stat_rendered(struct node_table *table, struct node *node, pid_t tid,
  * A thread meets a version that has passed. The first time it is told so, which makes the kernel
  * look the path up again. When that led to another node, that one is as new as the retry, whatever
  * has happened since; when it led here again, the path has no name to look up (a bind mount of a
- * single file). Returns -ESTALE for the first time, or whether it is the same node again.
+ * single file). Returns -ESTALE for the first time, or whether it is the same node again. Threads
+ * that we cannot see all have number 0 and cannot be told apart: taken for retries.
  */
 static int retry_of(struct node_table *table, const struct node *node, pid_t tid)
 {
+	if (!tid)
+		return false;
 	for (size_t i = 0; i < RETRIES; i++) {
 		struct retry *retry = &table->retries[i];
 

@@ -555,6 +555,10 @@ static void volatile_content_that_is_open_is_not_opened_again_as_new(void **stat
 	assert_int_equal(open_by(node, attr, 10, TID, &how), 0);
 	assert_int_equal(open_by(node, attr, 20, OTHER, &how), -ESTALE);
 	assert_int_equal(open_by(node, attr, 20, OTHER, &how), -ESTALE);
+	/* Which of two threads without a number was told so before cannot be known. */
+	assert_int_equal(open_by(node, attr, 20, 0, &how), 0);
+	assert_int_equal(open_size(node), 10);
+	node_release(table, node);
 	node_release(table, node);
 }
 
