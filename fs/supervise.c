@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -65,6 +66,7 @@ struct supervisor {
 	bool is_ready;
 	uint64_t ready_at;
 	bool reloading;
+	bool reload_due;       /* asked for while no daemon was ready */
 	unsigned int failures; /* in a row */
 	uint64_t restart_at;   /* 0: not due */
 
@@ -247,6 +249,33 @@ static void tell_ready(struct supervisor *supervisor)
 	close(take_fd(&supervisor->told));
 }
 
+/*
+ * Dying is how a daemon hands over, whatever it is at: there is one way, and each crash tries it.
+ * One at a time: what is on disk now may be newer than what the next daemon is made of already.
+ */
+static void reload(struct supervisor *supervisor)
+{
+	char state[64];
+
+	if (supervisor->stopping)
+		return;
+	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+		 monotonic_ns() / 1000);
+	notify_manager(state);
+	supervisor->reload_due =
+		!supervisor->is_ready || !supervisor->daemon || supervisor->reloading;
+	if (supervisor->reload_due)
+		return;
+	supervisor->next_program = open(supervisor->program_path, O_PATH | O_CLOEXEC);
+	if (supervisor->next_program < 0) {
+		say(supervisor, "cannot reload: %s: %s", supervisor->program_path, strerror(errno));
+		notify_manager("READY=1");
+		return;
+	}
+	supervisor->reloading = true;
+	kill(supervisor->daemon, SIGKILL);
+}
+
 static void became_ready(struct supervisor *supervisor)
 {
 	supervisor->is_ready = true;
@@ -261,7 +290,10 @@ static void became_ready(struct supervisor *supervisor)
 		tell_ready(supervisor);
 	}
 	supervisor->was_ready = true;
-	notify_manager("READY=1");
+	if (supervisor->reload_due)
+		reload(supervisor);
+	else
+		notify_manager("READY=1");
 }
 
 /* All that it was told before is done. */
@@ -377,12 +409,12 @@ static void daemon_ended(struct supervisor *supervisor, int status)
 	bool good = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 	int exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 
+	supervisor->daemon = 0;
 	/* What it has said last. */
 	if (supervisor->socket >= 0)
 		read_messages(supervisor);
 	fd_cleanup(&supervisor->socket);
 	supervisor->socket = -1;
-	supervisor->daemon = 0;
 	/* It did not end by itself in time, or was not even there yet. */
 	if (supervisor->killed ||
 	    (supervisor->stopping && supervisor->was_ready && !supervisor->is_ready))
@@ -424,22 +456,6 @@ static void stop(struct supervisor *supervisor)
 		kill(supervisor->daemon, SIGTERM);
 	else
 		end_with(supervisor, EXIT_SUCCESS);
-}
-
-/*
- * Dying is how a daemon hands over, whatever it is at: there is one way, and each crash tries it.
- */
-static void reload(struct supervisor *supervisor)
-{
-	if (!supervisor->is_ready || !supervisor->daemon || supervisor->stopping)
-		return;
-	supervisor->next_program = open(supervisor->program_path, O_PATH | O_CLOEXEC);
-	if (supervisor->next_program < 0) {
-		say(supervisor, "cannot reload: %s: %s", supervisor->program_path, strerror(errno));
-		return;
-	}
-	supervisor->reloading = true;
-	kill(supervisor->daemon, SIGKILL);
 }
 
 static void read_signals(struct supervisor *supervisor)
