@@ -211,6 +211,11 @@ static void *receive(void *arg)
 
 	receiver->tid = gettid();
 	receive_all(receiver, &buf);
+	if (receiver->away)
+		go_home(receiver);
+	/* The end is not to wait for a CPU that is kept from it. */
+	if (receiver->watched && receiver->watched->away)
+		call_home(receiver->watched);
 	free(buf.mem);
 	session_stop(receiver->session);
 	return NULL;
