@@ -46,6 +46,9 @@ static bool is_bound(void *arg)
 	const struct awaited *awaited = arg;
 	struct stat st;
 
+	/* It goes when it has answered, and on a busy CPU is soon called home. */
+	if (bound_to(awaited->fs, awaited->cpu) == awaited->count)
+		return true;
 	/* Two requests in a row tell another caller from one that passes by. */
 	for (int i = 0; i < 2 && awaited->ask; i++)
 		ksymfs_stat(awaited->fs, &st, "nothing");
@@ -152,7 +155,8 @@ static void test_cpu_taken_for_real_time(void **state)
 	int taken = 0;
 
 	for (unsigned int i = 0; i < 10; i++) {
-		/* Its own: threads stay where they are put here. */
+		/* Its own, with all CPUs: threads stay where they are put here. */
+		unpin_cpu();
 		_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
 		pthread_t thread;
 		struct stat st;
