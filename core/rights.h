@@ -12,7 +12,8 @@ int rights_keep(uint64_t capabilities);
 bool rights_have_nice(void);
 /* Drops CAP_SYS_NICE, which a thread has from whoever made it real-time. */
 void rights_drop_nice(void);
-/* At the begin of a thread that any other may start, one that is SCHED_IDLE or may be: is neither. */
+/* At the begin of a thread that any other may start, one that is SCHED_IDLE or may be: is neither.
+ */
 void rights_begin_thread(void);
 
 #endif
