@@ -12,11 +12,14 @@
 #include "core/carry.h"
 #include "fs/session.h"
 
-/* In use at once: each holds the whole of a version, which the snapshots it is made of share. */
+/*
+ * What all of them may hold: each has the whole of a version, of which snapshots share what has not
+ * changed. So however many versions are held open, they cost little more than these.
+ */
+#define BYTES_MAX (UINT64_C(32) << 20)
 #define FILES_MAX 16
-/* Kept unused, for the next version: of ksyms and of kallsyms, which have not as much as this. */
+/* Kept unused, for the next version: of ksyms and of kallsyms. */
 #define IDLE_MAX     2
-#define IDLE_BYTES   (UINT64_C(32) << 20)
 #define WRITE_PIECES 512
 
 /* A block of carry.h. */
@@ -29,6 +32,7 @@ struct backing {
 	struct registered *registered;
 	int fd;
 	int32_t id; /* the connection's, for as long as the file is here */
+	uint64_t inherited_bytes;
 	unsigned int refs;
 	struct snapshot *snapshot; /* whose bytes it has, or will have when it is filled */
 	bool is_filling;
@@ -203,27 +207,48 @@ static struct backing *add_file(struct backings *backings)
 	return NULL;
 }
 
-static void drop_idle(struct backings *backings)
+static uint64_t count_bytes(const struct backings *backings)
 {
-	for (;;) {
-		struct backing *oldest = NULL;
-		unsigned int idle = 0;
-		uint64_t bytes = 0;
+	uint64_t sum = 0;
 
-		for (size_t i = 0; i < FILES_MAX; i++) {
-			struct backing *file = &backings->files[i];
-
-			if (file->fd < 0 || file->refs)
-				continue;
-			idle++;
-			bytes += snapshot_size(file->snapshot);
-			if (!oldest || file->used < oldest->used)
-				oldest = file;
-		}
-		if (idle <= IDLE_MAX && bytes <= IDLE_BYTES)
-			return;
-		close_file(backings, oldest);
+	for (size_t i = 0; i < FILES_MAX; i++) {
+		if (backings->files[i].snapshot)
+			sum += snapshot_size(backings->files[i].snapshot);
 	}
+	for (const struct backing *file = backings->inherited; file; file = file->next)
+		sum += file->inherited_bytes;
+	return sum;
+}
+
+/*
+ * The unused file that is first to go when so many bytes are to come; NULL: all may stay. To close
+ * one that is mapped frees nothing but our count of it.
+ */
+static struct backing *find_surplus(struct backings *backings, uint64_t coming)
+{
+	struct backing *oldest = NULL;
+	unsigned int idle = 0;
+
+	for (size_t i = 0; i < FILES_MAX; i++) {
+		struct backing *file = &backings->files[i];
+
+		if (file->fd < 0 || file->refs || !is_ours_alone(file))
+			continue;
+		idle++;
+		if (!oldest || file->used < oldest->used)
+			oldest = file;
+	}
+	return idle > IDLE_MAX || count_bytes(backings) + coming > BYTES_MAX ? oldest : NULL;
+}
+
+/* Returns whether there is room for so many bytes. */
+static bool make_room(struct backings *backings, uint64_t coming)
+{
+	struct backing *file;
+
+	while ((file = find_surplus(backings, coming)))
+		close_file(backings, file);
+	return count_bytes(backings) + coming <= BYTES_MAX;
 }
 
 /*
@@ -255,7 +280,9 @@ struct backing *backings_get(struct backings *backings, struct snapshot *snapsho
 	bool is_new = !file;
 
 	if (!file)
-		file = find_earlier(backings, snapshot) ?: add_file(backings);
+		file = find_earlier(backings, snapshot);
+	if (!file && make_room(backings, snapshot_size(snapshot)))
+		file = add_file(backings);
 	if (!file)
 		return NULL;
 	file->refs++;
@@ -264,7 +291,7 @@ struct backing *backings_get(struct backings *backings, struct snapshot *snapsho
 		close_file(backings, file);
 		return NULL;
 	}
-	drop_idle(backings);
+	make_room(backings, 0);
 	return file;
 }
 
@@ -286,12 +313,12 @@ void backings_put(struct backings *backings, struct backing *backing)
 	LOCKED(&backings->lock);
 	backing->refs--;
 	if (backing->fd >= 0)
-		drop_idle(backings);
+		make_room(backings, 0);
 	else if (!backing->refs)
 		drop_inherited(backings, backing);
 }
 
-struct backing *backings_inherit(struct backings *backings, int32_t id)
+struct backing *backings_inherit(struct backings *backings, int32_t id, uint64_t size)
 {
 	LOCKED(&backings->lock);
 	struct backing *file = backings->inherited;
@@ -302,7 +329,12 @@ struct backing *backings_inherit(struct backings *backings, int32_t id)
 		file = calloc(1, sizeof(*file));
 		if (!file)
 			return NULL;
-		*file = (struct backing){.next = backings->inherited, .fd = -1, .id = id};
+		*file = (struct backing){
+			.next = backings->inherited,
+			.fd = -1,
+			.id = id,
+			.inherited_bytes = size,
+		};
 		backings->inherited = file;
 	}
 	file->refs++;
@@ -339,12 +371,6 @@ int32_t backing_id(const struct backing *backing)
 
 uint64_t backings_bytes(struct backings *backings)
 {
-	uint64_t sum = 0;
-
 	LOCKED(&backings->lock);
-	for (size_t i = 0; i < FILES_MAX; i++) {
-		if (backings->files[i].snapshot)
-			sum += snapshot_size(backings->files[i].snapshot);
-	}
-	return sum;
+	return count_bytes(backings);
 }

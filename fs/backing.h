@@ -37,15 +37,17 @@ DEFINE_CLEANUP(backings, struct backings *, backings_destroy)
 
 /*
  * The file of a snapshot, to be given back with backings_put(). NULL: the kernel does not read by
- * itself, there is no memory, or too many files are in use; then it is to be read by requests.
+ * itself, there is no memory, or the files hold as much as they may; then it is to be read by
+ * requests.
  */
 struct backing *backings_get(struct backings *backings, struct snapshot *snapshot);
 void backings_put(struct backings *backings, struct backing *backing); /* NULL is fine */
 /*
  * One that another process has registered with the connection, and that a handle of before is read
- * from: as backings_get() gives it, but for its file, which is the kernel's alone. NULL: -ENOMEM.
+ * from: as backings_get() gives it, but for its file, which is the kernel's alone. size: of what it
+ * has. NULL: -ENOMEM.
  */
-struct backing *backings_inherit(struct backings *backings, int32_t id);
+struct backing *backings_inherit(struct backings *backings, int32_t id, uint64_t size);
 /* No more of those come: the others that were registered are not needed any more. */
 void backings_forget_others(struct backings *backings);
 /* What a reply to OPEN names it by. */

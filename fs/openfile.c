@@ -119,7 +119,7 @@ bool file_resume(void *block, size_t room, void *arg)
 		return false;
 	/* By the first of its handles. */
 	if (node->backing_id > 0 && !node->backing)
-		node->backing = backings_inherit(session->backings, node->backing_id);
+		node->backing = backings_inherit(session->backings, node->backing_id, node->size);
 	handles_resume(&session->files, &file->handle);
 	node_put(session->nodes, node);
 	return true;

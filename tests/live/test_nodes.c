@@ -109,11 +109,12 @@ static void a_mapping_keeps_its_bytes_past_its_handle(void **state)
 	munmap(map, size);
 }
 
-/* Many versions open at once: more than have a file of their own. */
+/* More than have a file of their own. */
+#define VERSIONS 24
+
 static void many_open_versions_keep_their_bytes(void **state)
 {
 	const struct ksymfs *fs = *state;
-	enum { VERSIONS = 24 };
 	int files[VERSIONS], progs[VERSIONS];
 	char *texts[VERSIONS];
 
@@ -171,6 +172,35 @@ static void many_open_at_once_what_changes(void **state)
 		assert_true(WIFEXITED(status));
 		if (WEXITSTATUS(status))
 			fail_msg("a file could not be opened: %s", strerror(WEXITSTATUS(status)));
+	}
+}
+
+/* What a mapping holds on to is no less than what a handle does. */
+static void many_mapped_versions_keep_their_bytes(void **state)
+{
+	const struct ksymfs *fs = *state;
+	int progs[VERSIONS];
+	char *texts[VERSIONS];
+	void *maps[VERSIONS];
+	size_t sizes[VERSIONS];
+
+	for (int i = 0; i < VERSIONS; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "mapped_%d", i);
+		progs[i] = load_simple(name, i);
+		_cleanup_fd_ int fd = ksymfs_open(fs, "ksyms");
+		assert_true(fd >= 0);
+		texts[i] = read_fd(fd, &sizes[i]);
+		assert_non_null(strstr(texts[i], name));
+		maps[i] = mmap(NULL, sizes[i], PROT_READ, MAP_SHARED, fd, 0);
+		assert_ptr_not_equal(maps[i], MAP_FAILED);
+	}
+	for (int i = 0; i < VERSIONS; i++) {
+		assert_memory_equal(maps[i], texts[i], sizes[i]);
+		munmap(maps[i], sizes[i]);
+		free(texts[i]);
+		close(progs[i]);
 	}
 }
 
@@ -266,6 +296,7 @@ int main(void)
 		cmocka_unit_test(a_mapping_keeps_its_bytes_past_its_handle),
 		cmocka_unit_test(many_open_versions_keep_their_bytes),
 		cmocka_unit_test(many_open_at_once_what_changes),
+		cmocka_unit_test(many_mapped_versions_keep_their_bytes),
 		cmocka_unit_test(a_bind_mount_of_one_file_shows_each_change),
 		cmocka_unit_test(a_directory_that_is_rewound_is_listed_anew),
 		cmocka_unit_test(a_directory_lists_itself_and_its_parent),
