@@ -56,6 +56,7 @@ static struct {
 	pthread_mutex_t lock;
 	char *base;
 	struct head *head;
+	bool is_inherited;
 	struct carry_root own; /* without a region */
 	uint64_t free[CLASSES];
 	uint64_t free_large;
@@ -80,7 +81,7 @@ bool carry_is_open(void)
 
 bool carry_is_inherited(void)
 {
-	return region.head && region.head->root.generation > 1;
+	return region.is_inherited;
 }
 
 static struct block *at(uint64_t offset)
@@ -299,7 +300,25 @@ static int walk(void)
 	return 0;
 }
 
-int carry_open(int fd)
+/* Numbers go on from where no process before this one has come. */
+static void begin(struct head *head, uint64_t generation)
+{
+	uint64_t numbers = generation << 40;
+
+	head->version = CARRY_VERSION;
+	head->end = FIRST_BLOCK;
+	head->root = (struct carry_root){
+		.last_file = numbers,
+		.last_directory = numbers,
+		.last_stream = numbers,
+		.last_foreign = numbers,
+		.events_epoch = numbers,
+	};
+	atomic_signal_fence(memory_order_seq_cst);
+	head->magic = REGION_MAGIC;
+}
+
+int carry_open(int fd, uint64_t generation)
 {
 	if (ftruncate(fd, REGION_BYTES) < 0)
 		return -errno;
@@ -314,21 +333,13 @@ int carry_open(int fd)
 		return -errno;
 	region.base = base;
 	region.head = base;
-	if (!region.head->magic) {
-		region.head->version = CARRY_VERSION;
-		region.head->end = FIRST_BLOCK;
-		region.head->root.generation = 1;
-		atomic_signal_fence(memory_order_seq_cst);
-		region.head->magic = REGION_MAGIC;
-		return 0;
-	}
+	region.is_inherited = region.head->magic;
+	if (!region.is_inherited)
+		begin(region.head, generation);
 	if (region.head->magic != REGION_MAGIC || region.head->version != CARRY_VERSION)
 		return -EPROTO;
-	int r = walk();
-
-	if (r == 0)
-		region.head->root.generation++;
-	return r;
+	region.head->root.generation = generation;
+	return walk();
 }
 
 static int compare_blocks(const void *a, const void *b, void *arg)

@@ -50,7 +50,7 @@ enum carry_kind {
 
 /* Numbers that go on counting. Each is written by whoever has the lock of what it counts. */
 struct carry_root {
-	uint64_t generation; /* of processes: 1, and one more for each that took over */
+	uint64_t generation; /* of processes: which one this is */
 	uint64_t last_file, last_directory, last_stream, last_foreign; /* handles */
 	uint64_t last_foreign_node;
 	uint64_t events_epoch;
@@ -62,10 +62,12 @@ struct carry_root {
 };
 
 /*
- * Uses the memfd: an empty one, or one that a process left which is gone. -EPROTO: it is of another
- * version; -EBADMSG: it makes no sense; errors of mmap(2). Before any other thread runs.
+ * Uses the memfd: an empty one, or one that a process left which is gone. generation: one more than
+ * that of any process before, of those too whose region this is not, for there are things left that
+ * they have numbered. -EPROTO: it is of another version; -EBADMSG: it makes no sense; errors of
+ * mmap(2). Before any other thread runs.
  */
-int carry_open(int fd);
+int carry_open(int fd, uint64_t generation);
 bool carry_is_open(void);
 /* Has another process left something? */
 bool carry_is_inherited(void);

@@ -89,10 +89,10 @@ int eventlog_create(uint64_t max_bytes, struct eventlog **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&log->lock, NULL);
 	log->block_size = MAX(max_bytes / BLOCKS, (uint64_t)MIN_BLOCK);
-	if (carry_is_inherited()) {
+	if (carry_is_open())
 		log->epoch = carry_root()->events_epoch;
+	if (carry_is_inherited())
 		inherit(log);
-	}
 	/* What was lost with the process that died began where this begins: one more epoch. */
 	if (!log->count)
 		next_epoch(log);

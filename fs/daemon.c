@@ -217,7 +217,7 @@ static int receive(struct instance *instance, int socket)
 		return r;
 	handover_keeper(&instance->handover, &instance->keeper);
 	instance->dev = instance->handover.hello.dev;
-	return carry_open(instance->handover.region);
+	return carry_open(instance->handover.region, instance->handover.hello.number + UINT64_C(1));
 }
 
 static int start(struct instance *instance, const struct options *options, struct text *error)
