@@ -364,6 +364,16 @@ void backings_forget_others(struct backings *backings)
 	carry_take(CARRY_BACKING, claim, backings);
 }
 
+/* The kernel counts them up, to where it has come is told by one more. */
+void backings_forget_unknown(struct backings *backings)
+{
+	_cleanup_fd_ int fd = make_file(backings);
+	int32_t last = fd < 0 ? 0 : session_backing_open(backings->session, fd);
+
+	for (int32_t id = 1; id <= last; id++)
+		session_backing_close(backings->session, id);
+}
+
 int32_t backing_id(const struct backing *backing)
 {
 	return backing->id;

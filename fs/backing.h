@@ -50,6 +50,10 @@ void backings_put(struct backings *backings, struct backing *backing); /* NULL i
 struct backing *backings_inherit(struct backings *backings, int32_t id, uint64_t size);
 /* No more of those come: the others that were registered are not needed any more. */
 void backings_forget_others(struct backings *backings);
+/*
+ * Of another process's nothing is known any more, whoever's they were: all go. Before any are made.
+ */
+void backings_forget_unknown(struct backings *backings);
 /* What a reply to OPEN names it by. */
 int32_t backing_id(const struct backing *backing);
 /* What all files hold. */

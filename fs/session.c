@@ -327,6 +327,8 @@ int session_start(struct session *session, int fd)
 		r = replay_init(session);
 		if (r < 0)
 			return r;
+		if (!carry_is_inherited())
+			backings_forget_unknown(session->backings);
 		/* Before anything else is received: these come ahead of it. */
 		session->resumed.resent =
 			session->ext.can_resend && fuseext_resend(session->fd) == 0;
