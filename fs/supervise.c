@@ -8,20 +8,16 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <syslog.h>
-#include <time.h>
 
-#include "fs/complain.h"
-#include "fs/handover.h"
-#include "fs/mount.h"
 #include "core/clock.h"
+#include "core/oomkills.h"
+#include "fs/complain.h"
 #include "fs/notify.h"
+#include "fs/supervise_internal.h"
 
 #define MS UINT64_C(1000000)
 
@@ -35,47 +31,13 @@
 #define FAILURES_FRESH 3
 #define FAILURES_MAX   6
 #define FIRST_DELAY_NS (100 * MS)
-/* What a daemon has to end by itself, to die when it is killed, and to take what it is handed. */
+/* What a daemon has to end by itself, and to die when it is killed. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define END_NS (20 * NSEC_PER_SEC)
 #else
 #define END_NS (700 * MS)
 #endif
-#define KILL_NS	      (200 * MS)
-#define HELLO_SECONDS 5
-
-struct supervisor {
-	const struct options *options;
-	char **argv; /* with room for what is ours at [1] */
-	struct mount mount;
-	int program;	  /* what daemons are made of: O_PATH */
-	int next_program; /* what is being tried; -1 */
-	char program_path[PATH_MAX];
-	sigset_t old_mask;
-	int signals;
-	int told; /* the write end of the pipe to who waits in the foreground; -1 */
-
-	int region;
-	struct hello hello; /* of the next daemon */
-	struct kept_fd *kept;
-	size_t kept_count;
-
-	pid_t daemon; /* 0: none */
-	int socket;
-	bool was_ready; /* one of them */
-	bool is_ready;
-	uint64_t ready_at;
-	bool reloading;
-	bool reload_due;       /* asked for while no daemon was ready */
-	unsigned int failures; /* in a row */
-	uint64_t restart_at;   /* 0: not due */
-
-	bool stopping;
-	uint64_t kill_at;
-	bool killed;
-	bool done;
-	int status;
-};
+#define KILL_NS (200 * MS)
 
 static void say(const struct supervisor *supervisor, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -96,130 +58,7 @@ static void say(const struct supervisor *supervisor, const char *format, ...)
 	va_end(args);
 }
 
-/* ---- the daemon's fds ---- */
-
-/* Most numbers come in the order in which they were given: at the end. */
-static void keep(struct supervisor *supervisor, uint64_t key, int fd)
-{
-	size_t count = supervisor->kept_count, i = kept_fds_find(supervisor->kept, count, key);
-	struct kept_fd *kept = supervisor->kept;
-
-	if (i < count && kept[i].key == key) {
-		close(kept[i].fd);
-		kept[i].fd = fd;
-		return;
-	}
-	kept = reallocarray(kept, count + 1, sizeof(*kept));
-	if (!kept) {
-		close(fd);
-		return;
-	}
-	memmove(&kept[i + 1], &kept[i], (count - i) * sizeof(*kept));
-	kept[i] = (struct kept_fd){key, fd};
-	supervisor->kept = kept;
-	supervisor->kept_count++;
-}
-
-static void drop(struct supervisor *supervisor, uint64_t key)
-{
-	size_t count = supervisor->kept_count, i = kept_fds_find(supervisor->kept, count, key);
-	struct kept_fd *kept = supervisor->kept;
-
-	if (i == count || kept[i].key != key)
-		return;
-	close(kept[i].fd);
-	memmove(&kept[i], &kept[i + 1], (count - i - 1) * sizeof(*kept));
-	supervisor->kept_count--;
-}
-
-static void drop_all(struct supervisor *supervisor)
-{
-	while (supervisor->kept_count)
-		close(supervisor->kept[--supervisor->kept_count].fd);
-}
-
 /* ---- a daemon's life ---- */
-
-/* What is carried over begins anew, with nothing. */
-static int make_region(struct supervisor *supervisor)
-{
-	int region = memfd_create("ksymfs", MFD_CLOEXEC);
-
-	if (region < 0)
-		return -errno;
-	fd_cleanup(&supervisor->region);
-	supervisor->region = region;
-	drop_all(supervisor);
-	return 0;
-}
-
-static void exec_daemon(const struct supervisor *supervisor, int socket, pid_t parent)
-{
-	int program =
-		supervisor->next_program >= 0 ? supervisor->next_program : supervisor->program;
-	int inherited = fcntl(socket, F_DUPFD, 3);
-	char serve[32];
-
-	/* Whatever happens to us, no daemon is left that nobody supervises. */
-	if (inherited < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
-		_exit(EXIT_FAILURE);
-	snprintf(serve, sizeof(serve), "--serve=%d", inherited);
-	supervisor->argv[1] = serve;
-	sigprocmask(SIG_SETMASK, &supervisor->old_mask, NULL);
-	execveat(program, "", supervisor->argv, environ, AT_EMPTY_PATH);
-	fprintf(stderr, "ksymfs: cannot execute %s: %s\n", supervisor->program_path,
-		strerror(errno));
-	_exit(EXIT_FAILURE);
-}
-
-/* If that fails, it ends, and so we hear of it. */
-static void greet(struct supervisor *supervisor)
-{
-	const int fds[] = {supervisor->mount.fd, supervisor->region};
-	struct handover_message message = {
-		.op = HANDOVER_HELLO,
-		.len = sizeof(message.hello),
-		.hello = supervisor->hello,
-	};
-	int r = handover_send(supervisor->socket, &message, fds, ARRAY_SIZE(fds));
-
-	for (size_t i = 0; r == 0 && i < supervisor->kept_count; i++) {
-		message = (struct handover_message){.op = HANDOVER_FD,
-						    .key = supervisor->kept[i].key};
-		r = handover_send(supervisor->socket, &message, &supervisor->kept[i].fd, 1);
-	}
-	message = (struct handover_message){.op = HANDOVER_GO};
-	if (r == 0)
-		handover_send(supervisor->socket, &message, NULL, 0);
-}
-
-static int start_daemon(struct supervisor *supervisor)
-{
-	const struct timeval patience = {.tv_sec = HELLO_SECONDS};
-	pid_t parent = getpid();
-	int pair[2];
-
-	supervisor->restart_at = 0;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	fflush(NULL);
-	supervisor->daemon = fork();
-	if (supervisor->daemon == 0)
-		exec_daemon(supervisor, pair[1], parent);
-	close(pair[1]);
-	if (supervisor->daemon < 0) {
-		int r = -errno;
-
-		supervisor->daemon = 0;
-		close(pair[0]);
-		return r;
-	}
-	supervisor->socket = pair[0];
-	supervisor->is_ready = false;
-	greet(supervisor);
-	return 0;
-}
 
 static void end_with(struct supervisor *supervisor, int status)
 {
@@ -233,127 +72,33 @@ static void give_up(struct supervisor *supervisor, const char *why)
 	end_with(supervisor, EXIT_FAILURE);
 }
 
-/* Lets go of the terminal and of the one who waits there. */
-static void tell_ready(struct supervisor *supervisor)
-{
-	_cleanup_fd_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	char byte = 0;
+/* How a daemon has ended. */
+struct end {
+	int status; /* of waitpid(2) */
+	bool was_killed, is_starved;
+	char text[HANDOVER_CAUSE];
+};
 
-	if (supervisor->told < 0)
-		return;
-	/* He may have been killed meanwhile, and need not know. */
-	if (chdir("/") < 0 || write(supervisor->told, &byte, 1) < 0)
-		byte = 1;
-	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
-		dup2(null, fd);
-	close(take_fd(&supervisor->told));
+/* Was it for want of memory that the daemon was killed, and not by somebody? */
+static bool is_starved(const struct supervisor *supervisor)
+{
+	uint64_t kills;
+
+	return supervisor->knows_oom_kills && oom_kills_count(&kills) &&
+	       kills != supervisor->oom_kills;
 }
 
-/*
- * Dying is how a daemon hands over, whatever it is at: there is one way, and each crash tries it.
- * One at a time: what is on disk now may be newer than what the next daemon is made of already.
- */
-static void reload(struct supervisor *supervisor)
+static void look_at_end(const struct supervisor *supervisor, int status, struct end *ret)
 {
-	char state[64];
-
-	if (supervisor->stopping)
-		return;
-	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-		 monotonic_ns() / 1000);
-	notify_manager(state);
-	supervisor->reload_due =
-		!supervisor->is_ready || !supervisor->daemon || supervisor->reloading;
-	if (supervisor->reload_due)
-		return;
-	supervisor->next_program = open(supervisor->program_path, O_PATH | O_CLOEXEC);
-	if (supervisor->next_program < 0) {
-		say(supervisor, "cannot reload: %s: %s", supervisor->program_path, strerror(errno));
-		notify_manager("READY=1");
+	*ret = (struct end){.status = status};
+	if (!WIFSIGNALED(status)) {
+		snprintf(ret->text, sizeof(ret->text), "exit status %d", WEXITSTATUS(status));
 		return;
 	}
-	supervisor->reloading = true;
-	kill(supervisor->daemon, SIGKILL);
-}
-
-static void became_ready(struct supervisor *supervisor)
-{
-	supervisor->is_ready = true;
-	supervisor->ready_at = monotonic_ns();
-	supervisor->reloading = false;
-	if (supervisor->next_program >= 0) {
-		fd_cleanup(&supervisor->program);
-		supervisor->program = take_fd(&supervisor->next_program);
-	}
-	if (!supervisor->was_ready) {
-		mount_set_readahead(&supervisor->mount);
-		tell_ready(supervisor);
-	}
-	supervisor->was_ready = true;
-	if (supervisor->reload_due)
-		reload(supervisor);
-	else
-		notify_manager("READY=1");
-}
-
-/* All that it was told before is done. */
-static void answer(struct supervisor *supervisor, uint64_t key)
-{
-	const struct handover_message message = {.op = HANDOVER_SYNC, .key = key};
-
-	handover_send(supervisor->socket, &message, NULL, 0);
-}
-
-static void handle_message(struct supervisor *supervisor, const struct handover_message *message,
-			   int fd)
-{
-	switch (message->op) {
-	case HANDOVER_INIT:
-		if (message->len <= sizeof(supervisor->hello.init)) {
-			memcpy(supervisor->hello.init, message->data, message->len);
-			supervisor->hello.init_len = message->len;
-		}
-		break;
-	case HANDOVER_READY:
-		became_ready(supervisor);
-		break;
-	case HANDOVER_KEEP:
-		if (fd >= 0)
-			keep(supervisor, message->key, fd);
-		return;
-	case HANDOVER_DROP:
-		drop(supervisor, message->key);
-		break;
-	case HANDOVER_SYNC:
-		answer(supervisor, message->key);
-		break;
-	default:
-		break;
-	}
-	fd_cleanup(&fd);
-}
-
-static void read_messages(struct supervisor *supervisor)
-{
-	struct handover_message message;
-	int fds[HANDOVER_FDS], r;
-
-	while ((r = handover_receive(supervisor->socket, MSG_DONTWAIT, &message, fds)) > 0) {
-		handle_message(supervisor, &message, fds[0]);
-		fd_cleanup(&fds[1]);
-	}
-	/* Its end is closed: it is about to be reaped. */
-	if (r != -EAGAIN)
-		close(take_fd(&supervisor->socket));
-}
-
-static void describe_end(int status, char ret[static HANDOVER_CAUSE])
-{
-	if (WIFSIGNALED(status))
-		snprintf(ret, HANDOVER_CAUSE, "signal %d (%s)", WTERMSIG(status),
-			 strsignal(WTERMSIG(status)));
-	else
-		snprintf(ret, HANDOVER_CAUSE, "exit status %d", WEXITSTATUS(status));
+	ret->was_killed = WTERMSIG(status) == SIGKILL;
+	ret->is_starved = ret->was_killed && is_starved(supervisor);
+	snprintf(ret->text, sizeof(ret->text), "signal %d (%s)%s", WTERMSIG(status),
+		 strsignal(WTERMSIG(status)), ret->is_starved ? ", out of memory" : "");
 }
 
 /* A new program did not start: the old one goes on. Returns whether that was it. */
@@ -368,38 +113,44 @@ static bool retract_program(struct supervisor *supervisor)
 	return true;
 }
 
-/* Counts the deaths that look like a loop. Who kills one that serves knows what he is doing. */
-static void count_failure(struct supervisor *supervisor, int status)
+/*
+ * Counts the deaths that look like a loop, and returns whether this is one more. Who kills one that
+ * serves knows what he is doing. One that was about to is replaced later each time, but loses
+ * nothing by it; unless nobody counts kills for want of memory, for then it can have been that.
+ */
+static bool count_failure(struct supervisor *supervisor, const struct end *end)
 {
-	bool steady = supervisor->is_ready && monotonic_ns() - supervisor->ready_at > STEADY_NS;
-	bool was_killed =
-		supervisor->is_ready && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	bool is_steady = supervisor->is_ready && monotonic_ns() - supervisor->ready_at > STEADY_NS;
+	bool by_somebody = end->was_killed && !end->is_starved;
 
-	supervisor->failures = steady || was_killed ? 0 : supervisor->failures + 1;
+	if (is_steady || (supervisor->is_ready && (by_somebody || supervisor->reloading)))
+		supervisor->failures = 0;
+	else if (!by_somebody || !supervisor->knows_oom_kills ||
+		 supervisor->failures + 1 < FAILURES_FRESH)
+		return ++supervisor->failures;
+	return false;
 }
 
-static void replace_daemon(struct supervisor *supervisor, int status)
+static void replace_daemon(struct supervisor *supervisor, const struct end *end)
 {
+	bool is_reload = supervisor->reloading && supervisor->is_ready;
+	bool is_broken =
+		WIFEXITED(end->status) && (WEXITSTATUS(end->status) == EXIT_REGION_VERSION ||
+					   WEXITSTATUS(end->status) == EXIT_REGION_BROKEN);
 	uint64_t delay = 0;
-	bool is_broken = WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_REGION_VERSION ||
-					       WEXITSTATUS(status) == EXIT_REGION_BROKEN);
 
 	supervisor->hello.number++;
-	if (supervisor->reloading && supervisor->is_ready)
-		strcpy(supervisor->hello.cause, "reload");
-	else
-		describe_end(status, supervisor->hello.cause);
+	strcpy(supervisor->hello.cause, is_reload ? "reload" : end->text);
 	if (supervisor->is_ready || !retract_program(supervisor)) {
-		if (!supervisor->reloading || !supervisor->is_ready)
-			count_failure(supervisor, status);
+		bool is_one_more = count_failure(supervisor, end);
 		if (supervisor->failures >= FAILURES_MAX) {
 			give_up(supervisor, "the daemon dies again and again");
 			return;
 		}
 		if (supervisor->failures)
 			delay = FIRST_DELAY_NS << (supervisor->failures - 1);
-		if (is_broken || supervisor->failures == FAILURES_FRESH)
-			make_region(supervisor);
+		if (is_broken || (is_one_more && supervisor->failures == FAILURES_FRESH))
+			supervisor_make_region(supervisor);
 	}
 	supervisor->restart_at = monotonic_ns() + delay;
 }
@@ -408,11 +159,13 @@ static void daemon_ended(struct supervisor *supervisor, int status)
 {
 	bool good = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 	int exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+	struct end end;
 
+	look_at_end(supervisor, status, &end);
 	supervisor->daemon = 0;
 	/* What it has said last. */
 	if (supervisor->socket >= 0)
-		read_messages(supervisor);
+		supervisor_read_messages(supervisor);
 	fd_cleanup(&supervisor->socket);
 	supervisor->socket = -1;
 	/* It did not end by itself in time, or was not even there yet. */
@@ -424,11 +177,11 @@ static void daemon_ended(struct supervisor *supervisor, int status)
 	else if (mount_is_dead(&supervisor->mount))
 		end_with(supervisor, exit_status);
 	else if (supervisor->was_ready)
-		replace_daemon(supervisor, status);
+		replace_daemon(supervisor, &end);
 	else
 		end_with(supervisor, exit_status);
 	if (WIFSIGNALED(status) && !supervisor->killed && !supervisor->reloading)
-		say(supervisor, "the daemon was ended by signal %d", WTERMSIG(status));
+		say(supervisor, "the daemon was ended by %s", end.text);
 }
 
 static void reap(struct supervisor *supervisor)
@@ -458,6 +211,29 @@ static void stop(struct supervisor *supervisor)
 		end_with(supervisor, EXIT_SUCCESS);
 }
 
+void supervisor_reload(struct supervisor *supervisor)
+{
+	char state[64];
+
+	if (supervisor->stopping)
+		return;
+	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+		 monotonic_ns() / 1000);
+	notify_manager(state);
+	supervisor->reload_due =
+		!supervisor->is_ready || !supervisor->daemon || supervisor->reloading;
+	if (supervisor->reload_due)
+		return;
+	supervisor->next_program = open(supervisor->program_path, O_PATH | O_CLOEXEC);
+	if (supervisor->next_program < 0) {
+		say(supervisor, "cannot reload: %s: %s", supervisor->program_path, strerror(errno));
+		notify_manager("READY=1");
+		return;
+	}
+	supervisor->reloading = true;
+	kill(supervisor->daemon, SIGKILL);
+}
+
 static void read_signals(struct supervisor *supervisor)
 {
 	struct signalfd_siginfo info;
@@ -466,7 +242,7 @@ static void read_signals(struct supervisor *supervisor)
 		if (info.ssi_signo == SIGCHLD)
 			reap(supervisor);
 		else if (info.ssi_signo == SIGHUP)
-			reload(supervisor);
+			supervisor_reload(supervisor);
 		else
 			stop(supervisor);
 	}
@@ -499,7 +275,7 @@ static void time_is_up(struct supervisor *supervisor)
 		/* It hangs in somebody's file system, and dies when that lets it. */
 		end_with(supervisor, EXIT_SUCCESS);
 	} else if (supervisor->restart_at) {
-		int r = start_daemon(supervisor);
+		int r = supervisor_start_daemon(supervisor);
 
 		if (r < 0)
 			give_up(supervisor, strerror(-r));
@@ -517,7 +293,7 @@ static void run(struct supervisor *supervisor)
 		int n = poll(fds, ARRAY_SIZE(fds), milliseconds_until(time));
 
 		if (n > 0 && fds[1].revents)
-			read_messages(supervisor);
+			supervisor_read_messages(supervisor);
 		if (n > 0 && fds[0].revents)
 			read_signals(supervisor);
 		if (!supervisor->done && monotonic_ns() >= next_time(supervisor))
@@ -591,7 +367,7 @@ static int start(struct supervisor *supervisor, struct text *error)
 	if (r == 0)
 		r = find_program(supervisor);
 	if (r == 0)
-		r = make_region(supervisor);
+		r = supervisor_make_region(supervisor);
 	if (r == 0)
 		r = watch_signals(supervisor);
 	if (r == 0)
@@ -600,14 +376,14 @@ static int start(struct supervisor *supervisor, struct text *error)
 		return r;
 	supervisor->hello.dev = supervisor->mount.dev;
 	supervisor->hello.supervisor = getpid();
-	return start_daemon(supervisor);
+	return supervisor_start_daemon(supervisor);
 }
 
 static void deinit(struct supervisor *supervisor)
 {
 	mount_detach(&supervisor->mount);
 	mount_deinit(&supervisor->mount);
-	drop_all(supervisor);
+	supervisor_drop_all(supervisor);
 	free(supervisor->kept);
 	fd_cleanup(&supervisor->program);
 	fd_cleanup(&supervisor->next_program);

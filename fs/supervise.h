@@ -6,9 +6,11 @@
  *
  * A daemon that dies is replaced at once; the next one answers what the last one did not. One that
  * dies again and again is replaced later each time, at the third with nothing carried over, in case
- * that is what it dies of; then the supervisor gives up, and takes the mount away. SIGHUP replaces
- * the daemon by the program that is on disk now, and goes on with the old one where the new one
- * does not start. SIGTERM and SIGINT end both.
+ * that is what it dies of; then the supervisor gives up, and takes the mount away. Whom somebody
+ * kills counts for nothing, however often; whom the kernel kills for want of memory has died by
+ * itself, where a cgroup tells the two apart (core/oomkills.h). SIGHUP replaces the daemon by the
+ * program that is on disk now, and goes on with the old one where the new one does not start.
+ * SIGTERM and SIGINT end both.
  */
 #ifndef FS_SUPERVISE_H
 #define FS_SUPERVISE_H

@@ -557,54 +557,6 @@ static void test_poll_goes_on(void **state)
 	assert_int_equal(status, 0);
 }
 
-static bool has_left(void *arg)
-{
-	const struct ksymfs *fs = arg;
-	siginfo_t info = {};
-
-	return waitid(P_PID, fs->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
-}
-
-static bool is_reaped(void *arg)
-{
-	const pid_t *pid = arg;
-
-	return kill(*pid, 0) < 0;
-}
-
-/* A daemon that dies as soon as it is there: the supervisor gives up and takes the mount away. */
-static void test_a_loop_ends(void **state)
-{
-	struct ksymfs *fs = ksymfs_start(NULL);
-	siginfo_t info = {};
-
-	for (int i = 0; i < 20; i++) {
-		_cleanup_free_ char *path = ksymfs_path(fs, "status");
-		_cleanup_file_ FILE *file = fopen(path, "r");
-		char line[256];
-		pid_t pid = 0;
-
-		while (file && !pid && fgets(line, sizeof(line), file))
-			if (sscanf(line, "pid: %d", &pid) != 1)
-				pid = 0;
-		if (!pid)
-			break;
-		kill(pid, SIGSEGV);
-		/* Else it is asked, and killed, once more while it dies. */
-		assert_true(wait_until(is_reaped, &pid, GONE_SECONDS));
-	}
-	assert_true(wait_until(has_left, fs, GONE_SECONDS));
-	assert_int_equal(waitid(P_PID, fs->pid, &info, WEXITED), 0);
-	assert_int_equal(info.si_code, CLD_EXITED);
-	assert_int_equal(info.si_status, 1);
-	assert_int_equal(count_mounts(fs), 0);
-	_cleanup_free_ char *said = read_path(fs->log, NULL);
-	assert_non_null(strstr(said, "gave up: the daemon dies again and again"));
-	unlink(fs->log);
-	rmdir(fs->dir);
-	free(fs);
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -616,7 +568,6 @@ int main(void)
 		cmocka_unit_test(test_what_happens_meanwhile),
 		cmocka_unit_test(test_kills),
 		cmocka_unit_test(test_reloads),
-		cmocka_unit_test(test_a_loop_ends),
 	};
 
 	return live_run(tests);
