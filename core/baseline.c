@@ -57,6 +57,8 @@ int tracker_read_kallsyms(struct tracker *tracker, struct kallsyms *ret)
 	int r = fd < 0 ? fd : kallsyms_read(fd, true, ret, &tracker->kallsyms_bad_line);
 
 	tracker->kallsyms_source.error = r;
+	if (r == 0)
+		tracker_mark_freed(ret->symbols, ret->count);
 	return r;
 }
 
@@ -238,6 +240,7 @@ static int add_aside(struct baseline *baseline)
 
 	if (!others)
 		return -ENOMEM;
+	tracker_mark_freed(aside->symbols, aside->count);
 	for (size_t i = 0; i < aside->count; i++) {
 		struct symbol *symbol = &aside->symbols[i];
 

@@ -140,6 +140,33 @@ static size_t add_missing(struct tracker *tracker, struct symbol **missing, size
 	return added;
 }
 
+/*
+ * Those that were freed are put in anew, in the kernel's order: the latest to be freed is its
+ * first.
+ */
+static int replace_freed(struct tracker *tracker, const struct kallsyms *list, uint64_t seen)
+{
+	struct symtab *symbols = tracker->state.symbols;
+	bool had_any = symtab_count_kind(symbols, SYMBOL_FREED);
+
+	symtab_remove_kind(symbols, SYMBOL_FREED);
+	for (size_t i = 0; i < list->count; i++) {
+		struct symbol symbol = list->symbols[i];
+
+		if (symbol.kind != SYMBOL_FREED)
+			continue;
+		symbol.added = seen;
+		symbol.observed = true;
+		int r = symtab_add(symbols, &symbol);
+
+		if (r < 0)
+			return r;
+	}
+	if (had_any || symtab_count_kind(symbols, SYMBOL_FREED))
+		kstate_changed(&tracker->state, KSTATE_SYMBOLS, seen);
+	return 0;
+}
+
 static int compare_rows_with_kernel(struct tracker *tracker, struct rows *rows, bool announce,
 				    struct differences *found)
 {
@@ -173,6 +200,7 @@ static int compare_rows_with_kernel(struct tracker *tracker, struct rows *rows, 
 		size_t added = add_missing(tracker, sorted, listed, seen, announce);
 
 		found->added += added - MIN(renamed, added);
+		r = replace_freed(tracker, &list, seen);
 	}
 	kallsyms_deinit(&list);
 	return r;

@@ -142,6 +142,13 @@ void kstate_found_row(struct kstate *state, const struct symbol *row);
 void kstate_missed_unload(struct kstate *state, uint32_t id, uint64_t last);
 
 /*
+ * Which symbol covered addr at `time`, UINT64_MAX being now? -ENOENT: none, or nobody knows any
+ * more. What ret points to stays valid to the next change.
+ */
+int kstate_resolve(const struct kstate *state, uint64_t addr, uint64_t time,
+		   struct symtab_hit *ret);
+
+/*
  * Symbols that a list of the kernel's shows, and those that it does not show any more: seen and
  * last as above. Returns as kstate_found_program().
  */

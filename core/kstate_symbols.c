@@ -56,28 +56,23 @@ static void symbols_changed(struct kstate *state, enum symbol_kind kind, uint64_
 }
 
 /*
- * Not always alone: while anything traces functions, the kernel goes on listing the init functions
- * of the modules that are loaded, where images lie by now (kernel/trace/ftrace.c
- * ftrace_free_mem()).
+ * Not always alone: a module's init function may still be listed there, or be freed and listed on
+ * (SYMBOL_FREED); and the name that only kallsyms has of a first function comes before the
+ * program's.
  */
 const struct symbol *kstate_dynamic_symbol(const struct kstate *state, uint64_t addr)
 {
-	const struct symbol *symbol = symtab_find(state->symbols, addr, NULL, NULL);
-	bool is_kernels = symbol && (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE);
-	struct symtab_hit hit;
+	const struct symbol *symbol, *first = NULL;
 
-	/* The name that only kallsyms has of a first function comes before the program's too. */
-	if (!is_kernels && !(state->has_first && symbol && symbol->kind == SYMBOL_BPF_AUX))
-		return symbol;
-	if (symtab_lookup(state->symbols, addr, &hit) == 0) {
-		for (size_t i = 0; i < hit.aliases; i++) {
-			const struct symbol *alias = symtab_alias(state->symbols, &hit, i);
-
-			if (alias->kind != SYMBOL_CORE && alias->kind != SYMBOL_MODULE)
-				return alias;
-		}
+	for (size_t n = 0; (symbol = symtab_at(state->symbols, addr, n)); n++) {
+		if (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE ||
+		    symbol->kind == SYMBOL_FREED)
+			continue;
+		if (!state->has_first || symbol->kind != SYMBOL_BPF_AUX)
+			return symbol;
+		first = first ? first : symbol;
 	}
-	return is_kernels ? NULL : symbol;
+	return first;
 }
 
 /* Is this the name that only kallsyms has of the first function at an address? */
@@ -147,7 +142,7 @@ void kstate_retire_symbol(struct kstate *state, const struct symbol *symbol, uin
 		symtab_remove(state->symbols, gone.addr - CFI_LEN, cfi, gone.module);
 	}
 	const struct symbol *left =
-		state->has_first ? symtab_find(state->symbols, gone.addr, NULL, NULL) : NULL;
+		state->has_first ? kstate_dynamic_symbol(state, gone.addr) : NULL;
 
 	if (gone.kind == SYMBOL_BPF_PROG && left && left->kind == SYMBOL_BPF_AUX) {
 		snprintf(name, sizeof(name), "%s", left->name);
@@ -342,4 +337,21 @@ int kstate_missed_removal(struct kstate *state, uint64_t addr, const char *name,
 		kstate_log_symbol(state, last, "ksym-del", there, NULL);
 	kstate_retire_symbol(state, there, MAX(last, there->added));
 	return 1;
+}
+
+int kstate_resolve(const struct kstate *state, uint64_t addr, uint64_t time, struct symtab_hit *ret)
+{
+	uint64_t removed;
+	bool is_there = symtab_lookup(state->symbols, addr, ret) == 0 && ret->symbol->added <= time;
+
+	/* Where code was freed, other code may have been meanwhile. */
+	if (is_there && (ret->symbol->kind != SYMBOL_FREED || time == UINT64_MAX))
+		return 0;
+	struct symtab_hit then = {};
+
+	if (history_lookup(state->history, addr, time, &then.symbol, &removed) < 0)
+		return is_there ? 0 : -ENOENT;
+	then.size = then.symbol->len;
+	*ret = then;
+	return 0;
 }

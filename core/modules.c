@@ -14,6 +14,14 @@
  * Since 6.4 the parts of a module (text, data, what is read-only after init, ...) lie apart, and
  * /proc/modules has the place of the text and the size of all. Where a part ends the kernel itself
  * is asked, by %pS: of each symbol that is the last one in its page.
+ *
+ * If anything traces functions (a fentry program, say) while a module's init part is freed, the
+ * kernel lists the functions that were there until the module goes: kernel/trace/ftrace.c
+ * ftrace_free_mem(). These rows have the type T and come behind those of all modules (if there are
+ * several of a module the first one comes twice, and the last one not at all). Other code lies
+ * there soon: text of the next module, images. The kernel's own %pS names what is there now, and
+ * where there is nothing, the function that was. So does the table, for which these rows are
+ * SYMBOL_FREED.
  */
 #include "core/tracker_internal.h"
 
@@ -85,20 +93,8 @@ static int keep_last(struct page_ends *ends)
 	return 0;
 }
 
-static int find_page_end(const struct symbol *symbol, uint64_t size, void *arg)
+static int push(struct page_ends *ends, const struct symbol *symbol)
 {
-	struct page_ends *ends = arg;
-
-	if (ends->last) {
-		uint64_t last = ends->symbols[ends->count].addr;
-
-		if (last / PART_ALIGN != symbol->addr / PART_ALIGN && keep_last(ends) < 0)
-			return -ENOMEM;
-		if (last != symbol->addr)
-			ends->last = 0;
-	}
-	if (symbol->kind != SYMBOL_MODULE || symbol->len)
-		return 0;
 	if (ends->count + ends->last == ends->size) {
 		size_t more = MAX(ends->size * 2, (size_t)64);
 		struct symbol *grown = reallocarray(ends->symbols, more, sizeof(*grown));
@@ -112,10 +108,51 @@ static int find_page_end(const struct symbol *symbol, uint64_t size, void *arg)
 	return 0;
 }
 
+static int find_page_end(const struct symbol *symbol, uint64_t size, void *arg)
+{
+	struct page_ends *ends = arg;
+
+	if (symbol->kind == SYMBOL_FREED)
+		return 0;
+	if (ends->last) {
+		uint64_t last = ends->symbols[ends->count].addr;
+
+		if (last / PART_ALIGN != symbol->addr / PART_ALIGN && keep_last(ends) < 0)
+			return -ENOMEM;
+		if (last != symbol->addr)
+			ends->last = 0;
+	}
+	return symbol->kind == SYMBOL_MODULE && !symbol->len ? push(ends, symbol) : 0;
+}
+
+static int keep_freed(const struct symbol *symbol, uint64_t size, void *arg)
+{
+	struct page_ends *ends = arg;
+
+	if (symbol->kind != SYMBOL_FREED)
+		return 0;
+	int r = push(ends, symbol);
+
+	return r < 0 ? r : keep_last(ends);
+}
+
+/* What the kernel reckons a symbol to have; 0 if it names another one there. */
+static uint64_t asked_len(struct tracker *tracker, const struct symbol *symbol)
+{
+	/* At the first byte it may name what ends there. It may name an alias of a module's. */
+	bool freed = symbol->kind == SYMBOL_FREED;
+	struct kernelname_answer answer;
+
+	if (kernelname_ask(tracker->kernelname, symbol->addr + freed, &answer) < 0 ||
+	    answer.offset != freed || (freed && strcmp(answer.name, symbol->name) != 0))
+		return 0;
+	/* Before 6.4 a size of data is below 0. */
+	return symbol->addr + answer.size > symbol->addr ? answer.size : 0;
+}
+
 static void measure(struct tracker *tracker)
 {
 	struct page_ends ends = {};
-	struct kernelname_answer answer;
 
 	if (!tracker->kernelname)
 		return;
@@ -123,13 +160,14 @@ static void measure(struct tracker *tracker)
 
 	if (r == 0)
 		r = keep_last(&ends);
+	if (r == 0 && symtab_count_kind(tracker->state.symbols, SYMBOL_FREED))
+		r = symtab_visit(tracker->state.symbols, 0, keep_freed, &ends);
 	for (size_t i = 0; i < ends.count; i++) {
 		struct symbol *symbol = &ends.symbols[i];
+		uint64_t len = asked_len(tracker, symbol);
 
-		/* It may name an alias. Before 6.4 a size of data is below 0. */
-		if (kernelname_ask(tracker->kernelname, symbol->addr, &answer) == 0 &&
-		    answer.offset == 0 && symbol->addr + answer.size > symbol->addr) {
-			symbol->len = answer.size;
+		if (len) {
+			symbol->len = len;
 			symtab_update(tracker->state.symbols, symbol);
 		}
 		free((char *)symbol->name);
@@ -139,17 +177,23 @@ static void measure(struct tracker *tracker)
 		tracker->state.out_of_memory++;
 }
 
-/* Bytes of a module's init part; 0 once it is dropped, or if the module is gone. */
-static unsigned long init_size(const char *name)
+/* A number in /sys/module; 0 if it is not there. */
+static uint64_t module_number(const char *name, const char *file_name)
 {
 	char path[128], text[32] = "";
 
-	snprintf(path, sizeof(path), "/sys/module/%s/initsize", name);
+	snprintf(path, sizeof(path), "/sys/module/%s/%s", name, file_name);
 	_cleanup_file_ FILE *file = fopen(path, "re");
 
 	if (!file || !fgets(text, sizeof(text), file))
 		return 0;
-	return strtoul(text, NULL, 0);
+	return strtoull(text, NULL, 0);
+}
+
+/* Bytes of a module's init part; 0 once it is dropped, or if the module is gone. */
+static uint64_t init_size(const char *name)
+{
+	return module_number(name, "initsize");
 }
 
 /* Remembers a module whose init part is there, to look again when it is not. */
@@ -184,6 +228,42 @@ static const struct module_bound *find_module(const struct module_list *list, co
 		if (strcmp(list->modules[i].name, name) == 0)
 			return &list->modules[i];
 	return NULL;
+}
+
+/* Where a module's init part was, below or above the rest: [*ret_start, *ret_end). */
+static void find_freed(const struct module_list *modules, const char *name, uint64_t *ret_start,
+		       uint64_t *ret_end)
+{
+	const struct module_bound *module = find_module(modules, name);
+	uint64_t start = 0;
+
+	if (module && module->live && module->start && !init_size(name))
+		start = module_number(name, "sections/.init.text");
+	*ret_start = start;
+	*ret_end = !start ? 0 : start < module->start ? module->start : UINT64_MAX;
+}
+
+void tracker_mark_freed(struct symbol *symbols, size_t count)
+{
+	_cleanup_fd_ int fd = open(MODULES, O_RDONLY | O_CLOEXEC);
+	struct module_list modules = {};
+	const char *last = NULL;
+	uint64_t start, end;
+
+	if (fd < 0 || module_list_read(fd, &modules, NULL) < 0)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		struct symbol *symbol = &symbols[i];
+
+		if (symbol->kind != SYMBOL_MODULE || symbol->type != 'T')
+			continue;
+		if (symbol->module != last)
+			find_freed(&modules, symbol->module, &start, &end);
+		last = symbol->module;
+		if (symbol->addr >= start && symbol->addr < end)
+			symbol->kind = SYMBOL_FREED;
+	}
+	module_list_deinit(&modules);
 }
 
 struct module_walk {

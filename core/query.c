@@ -89,6 +89,7 @@ static int answer_symbol(struct tracker *tracker, const struct symbol *symbol, u
 
 	ret->addr = symbol->addr;
 	ret->size = size;
+	ret->freed = symbol->kind == SYMBOL_FREED;
 	ret->prog = prog ? prog_ref(prog) : NULL;
 	if (symbol->kind == SYMBOL_BPF_IMAGE)
 		ret->target = tracker_image_target(tracker, symbol->name);
@@ -117,26 +118,19 @@ static int answer_aliases(struct tracker *tracker, const struct symtab_hit *hit,
 static int resolve(struct tracker *tracker, uint64_t addr, uint64_t time,
 		   struct tracker_answer *ret)
 {
-	const struct symbol *symbol;
 	struct symtab_hit hit;
-	uint64_t removed;
 
 	if (tracker->state.hidden)
 		return -EACCES;
-	bool is_there = symtab_lookup(tracker->state.symbols, addr, &hit) == 0;
-	/* Of the future nobody knows, but of what never goes. */
-	if (time != TRACKER_NOW && time > monotonic_ns() &&
-	    !(is_there && hit.symbol->kind == SYMBOL_CORE))
-		return -ENOENT;
-	if (is_there && hit.symbol->added <= time) {
-		int r = answer_symbol(tracker, hit.symbol, hit.size, ret);
+	int r = kstate_resolve(&tracker->state, addr, time, &hit);
 
-		return r < 0 ? r : answer_aliases(tracker, &hit, ret);
-	}
-	if (time == TRACKER_NOW ||
-	    history_lookup(tracker->state.history, addr, time, &symbol, &removed) < 0)
+	/* Of the future nobody knows, but of what never goes. */
+	if (r == 0 && time != TRACKER_NOW && time > monotonic_ns() &&
+	    hit.symbol->kind != SYMBOL_CORE)
 		return -ENOENT;
-	return answer_symbol(tracker, symbol, symbol->len, ret);
+	if (r == 0)
+		r = answer_symbol(tracker, hit.symbol, hit.size, ret);
+	return r < 0 ? r : answer_aliases(tracker, &hit, ret);
 }
 
 int tracker_resolve(struct tracker *tracker, uint64_t addr, uint64_t time,

@@ -3,11 +3,12 @@
  * The symbol table: see symtab.h.
  *
  * leaves.c keeps the symbols and the text of their rows. A row's text depends on the symbol and,
- * for its size, on the next higher address and the bounds. So a change at one address drops the
- * text of its own leaf and, of the leaves that hold the nearest lower address, the text that has
- * sizes.
+ * for its size, on the next higher address and the bounds, or, if it was freed, on what is around
+ * it (each further one that was freed lies between the two). So a change at one address drops the
+ * text of its own leaf and, of the leaves from the nearest lower to the nearest higher address, the
+ * text that has sizes.
  *
- * How far a symbol reaches is decided in one place, symbol_size().
+ * How far a symbol reaches is decided in one place, symbol_size(), and freed_size().
  */
 #include "core/symtab.h"
 
@@ -18,7 +19,7 @@
 #include "core/leaves.h"
 #include "core/module_names.h"
 
-#define KINDS (SYMBOL_OUT_OF_LINE + 1)
+#define KINDS (SYMBOL_FREED + 1)
 
 /* What the kernel makes room for code and data in; the smallest of all its page sizes. */
 #define AREA_UNIT UINT64_C(4096)
@@ -113,7 +114,7 @@ static struct symbol *find_named(const struct symtab *table, uint64_t addr, cons
 
 	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr == addr;
 	     place = leaves_after(&table->leaves, place)) {
-		if (name && strcmp(symbol->name, name) != 0)
+		if (strcmp(symbol->name, name) != 0)
 			continue;
 		if (module && !same_string(symbol->module, module))
 			continue;
@@ -141,7 +142,42 @@ static struct symbol *find_same(const struct symtab *table, const struct symbol 
 	return NULL;
 }
 
-/* How far a symbol reaches, next being the first one of a higher address, or NULL. */
+static bool is_freed(const struct symbol *symbol)
+{
+	return symbol->kind == SYMBOL_FREED;
+}
+
+/* The first one at a place or behind it that is there; NULL. */
+static const struct symbol *next_there(const struct symtab *table, struct place place)
+{
+	const struct symbol *symbol;
+
+	while ((symbol = leaves_at(&table->leaves, place)) && is_freed(symbol))
+		place = leaves_after(&table->leaves, place);
+	return symbol;
+}
+
+/*
+ * The first symbol of the nearest address below that has one which is there. Without such an
+ * address: the first of all.
+ */
+static struct place place_below(const struct symtab *table, uint64_t addr)
+{
+	struct place place = leaves_find(&table->leaves, addr);
+
+	while (leaves_before(&table->leaves, place, &place)) {
+		const struct symbol *symbol = leaves_at(&table->leaves, place);
+
+		if (!is_freed(symbol))
+			return leaves_find(&table->leaves, symbol->addr);
+	}
+	return (struct place){0, 0};
+}
+
+/*
+ * How far a symbol reaches that was not freed, next being the first such one of a higher address,
+ * or NULL.
+ */
 static uint64_t symbol_size(const struct bounds *bounds, const struct symbol *symbol,
 			    const struct symbol *next)
 {
@@ -167,11 +203,41 @@ static uint64_t symbol_size(const struct bounds *bounds, const struct symbol *sy
 	return MIN(AREA_UNIT - addr % AREA_UNIT, room);
 }
 
+/* Does one of the symbols of the nearest address below, or of this one, reach over addr? */
+static bool is_covered(const struct symtab *table, const struct bounds *bounds, uint64_t addr)
+{
+	const struct symbol *next = next_there(table, leaves_find_above(&table->leaves, addr));
+	struct place place = leaves_find(&table->leaves, addr);
+	const struct symbol *symbol;
+
+	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr == addr;
+	     place = leaves_after(&table->leaves, place))
+		if (!is_freed(symbol))
+			return true;
+	for (place = place_below(table, addr);
+	     (symbol = leaves_at(&table->leaves, place)) && symbol->addr < addr;
+	     place = leaves_after(&table->leaves, place))
+		if (!is_freed(symbol) && symbol_size(bounds, symbol, next) > addr - symbol->addr)
+			return true;
+	return false;
+}
+
+/* The same of one that was freed, next being the first of any kind of a higher address, or NULL. */
+static uint64_t freed_size(const struct symtab *table, const struct bounds *bounds,
+			   const struct symbol *symbol, const struct symbol *next)
+{
+	uint64_t room = (next ? next->addr : UINT64_MAX) - symbol->addr;
+
+	return is_covered(table, bounds, symbol->addr) ? 0 : MIN(symbol->len, room);
+}
+
 static uint64_t size_at(const struct symtab *table, const struct symbol *symbol)
 {
-	return symbol_size(
-		&table->bounds, symbol,
-		leaves_at(&table->leaves, leaves_find_above(&table->leaves, symbol->addr)));
+	struct place above = leaves_find_above(&table->leaves, symbol->addr);
+
+	if (is_freed(symbol))
+		return freed_size(table, &table->bounds, symbol, leaves_at(&table->leaves, above));
+	return symbol_size(&table->bounds, symbol, next_there(table, above));
 }
 
 /* The sizes of all symbols of a leaf. */
@@ -180,15 +246,25 @@ static void leaf_sizes(const struct symtab *table, const struct bounds *bounds, 
 {
 	const struct leaf *leaf = table->leaves.array[i];
 	const struct symbol *last = &leaf->symbols[leaf->count - 1];
-	const struct symbol *next =
-		leaves_at(&table->leaves, leaves_find_above(&table->leaves, last->addr));
+	struct place above = leaves_find_above(&table->leaves, last->addr);
+	const struct symbol *any = leaves_at(&table->leaves, above);
+	const struct symbol *next = next_there(table, above);
+	/* Of the last address there may be more in the next leaf. */
+	const struct symbol *lowest = next_there(table, (struct place){i + 1, 0});
 
 	for (size_t k = leaf->count; k-- > 0;) {
 		const struct symbol *symbol = &leaf->symbols[k];
 
-		if (symbol < last && symbol[1].addr != symbol->addr)
-			next = &symbol[1];
-		sizes[k] = symbol_size(bounds, symbol, next);
+		if (symbol < last && symbol[1].addr != symbol->addr) {
+			any = &symbol[1];
+			next = lowest;
+		}
+		if (is_freed(symbol)) {
+			sizes[k] = freed_size(table, bounds, symbol, any);
+		} else {
+			sizes[k] = symbol_size(bounds, symbol, next);
+			lowest = symbol;
+		}
 	}
 }
 
@@ -199,20 +275,16 @@ static void table_changed(struct symtab *table)
 	drop_snapshots(table);
 }
 
-/* The nearest symbols below addr may reach more or less far than they did. */
-static void sizes_below_changed(struct symtab *table, uint64_t addr)
+/* The nearest symbols below addr, and those freed around it, may reach more or less far. */
+static void sizes_around_changed(struct symtab *table, uint64_t addr)
 {
-	struct place place;
+	struct place place = place_below(table, addr);
+	const struct symbol *symbol;
 
-	if (!leaves_before(&table->leaves, leaves_find(&table->leaves, addr), &place))
-		return;
-
-	uint64_t below = leaves_at(&table->leaves, place)->addr;
-
-	do
+	for (; (symbol = leaves_at(&table->leaves, place)) &&
+	       (symbol->addr <= addr || is_freed(symbol));
+	     place = leaves_after(&table->leaves, place))
 		leaf_drop_text(table->leaves.array[place.leaf], SYMTAB_KSYMS);
-	while (leaves_before(&table->leaves, (struct place){place.leaf, 0}, &place) &&
-	       leaves_at(&table->leaves, place)->addr == below);
 }
 
 /* A copy of the name of a symbol that is to be added; NULL without memory. */
@@ -241,10 +313,33 @@ static char *copy_name(struct symtab *table, const struct symbol *symbol)
 	return memcpy(name, symbol->name, len);
 }
 
-/* Puts a copy of a symbol behind those of its address. */
+/* Which come first at one address: kernel/kallsyms.c update_iter_mod(). */
+static int rank(const struct symbol *symbol)
+{
+	if (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE)
+		return 0;
+	return is_freed(symbol) ? 1 : 2;
+}
+
+/* Behind those of its address that come before it. */
+static struct place place_for(const struct symtab *table, const struct symbol *symbol)
+{
+	struct place place = leaves_find_above(&table->leaves, symbol->addr), before;
+
+	while (leaves_before(&table->leaves, place, &before)) {
+		const struct symbol *last = leaves_at(&table->leaves, before);
+
+		if (last->addr != symbol->addr || rank(last) <= rank(symbol))
+			break;
+		place = before;
+	}
+	return place;
+}
+
+/* Puts a copy of a symbol where it belongs. */
 static int insert_symbol(struct symtab *table, const struct symbol *symbol)
 {
-	struct place place = leaves_find_above(&table->leaves, symbol->addr);
+	struct place place = place_for(table, symbol);
 	struct symbol new = *symbol;
 
 	new.name = copy_name(table, symbol);
@@ -254,7 +349,7 @@ static int insert_symbol(struct symtab *table, const struct symbol *symbol)
 		free_name(&new);
 		return -ENOMEM;
 	}
-	sizes_below_changed(table, new.addr);
+	sizes_around_changed(table, new.addr);
 	if (leaves_insert(&table->leaves, place, &new) < 0) {
 		free_name(&new);
 		module_names_put(&table->modules, new.module);
@@ -275,7 +370,7 @@ static void remove_symbol(struct symtab *table, struct place place)
 	module_names_put(&table->modules, gone.module);
 	table->kind_count[gone.kind]--;
 	table->count--;
-	sizes_below_changed(table, gone.addr);
+	sizes_around_changed(table, gone.addr);
 	table_changed(table);
 }
 
@@ -285,7 +380,7 @@ static void remove_symbol(struct symtab *table, struct place place)
  */
 static bool may_repeat(const struct symbol *symbol)
 {
-	return symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE;
+	return rank(symbol) < 2;
 }
 
 int symtab_add(struct symtab *table, const struct symbol *symbol)
@@ -396,7 +491,7 @@ static void update_symbol(struct symtab *table, struct place place, const struct
 	found->kind = symbol->kind;
 	table->kind_count[found->kind]++;
 	if (size_at(table, found) != size) {
-		leaf_drop_text(table->leaves.array[place.leaf], SYMTAB_KSYMS);
+		sizes_around_changed(table, found->addr);
 		table_changed(table);
 	}
 }
@@ -413,7 +508,8 @@ int symtab_update(struct symtab *table, const struct symbol *symbol)
 	const struct symbol same = *found;
 
 	for (; found && found->addr == same.addr; found = leaves_at(&table->leaves, place)) {
-		if (strcmp(found->name, same.name) == 0 && same_string(found->module, same.module))
+		if (is_freed(found) == is_freed(symbol) && strcmp(found->name, same.name) == 0 &&
+		    same_string(found->module, same.module))
 			update_symbol(table, place, symbol);
 		place = leaves_after(&table->leaves, place);
 	}
@@ -430,6 +526,24 @@ int symtab_remove(struct symtab *table, uint64_t addr, const char *name, const c
 	return 0;
 }
 
+void symtab_remove_kind(struct symtab *table, enum symbol_kind kind)
+{
+	struct place place = {0, 0};
+
+	while (table->kind_count[kind]) {
+		const struct symbol *symbol = leaves_at(&table->leaves, place);
+		uint64_t addr = symbol->addr;
+
+		if (symbol->kind != kind) {
+			place = leaves_after(&table->leaves, place);
+			continue;
+		}
+		remove_symbol(table, place);
+		/* Leaves may have become one. */
+		place = leaves_find(&table->leaves, addr);
+	}
+}
+
 const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, const char *name,
 				 const char *module)
 {
@@ -438,17 +552,26 @@ const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, cons
 	return find_named(table, addr, name, module, &place);
 }
 
+const struct symbol *symtab_at(const struct symtab *table, uint64_t addr, size_t n)
+{
+	struct place place = leaves_find(&table->leaves, addr);
+	const struct symbol *symbol = leaves_at(&table->leaves, place);
+
+	for (; n > 0 && symbol; n--) {
+		place = leaves_after(&table->leaves, place);
+		symbol = leaves_at(&table->leaves, place);
+	}
+	return symbol && symbol->addr == addr ? symbol : NULL;
+}
+
 /* Takes over new bounds, which differ from the old ones in what they say of [start, end). */
 static void replace_bounds(struct symtab *table, const struct bounds *new, uint64_t start,
 			   uint64_t end)
 {
 	bool first_or_last = !new->count || !table->bounds.count;
 	bool changed = false;
-	struct place place = {0, 0};
+	struct place place = first_or_last ? (struct place){0, 0} : place_below(table, start);
 
-	if (!first_or_last &&
-	    leaves_before(&table->leaves, leaves_find(&table->leaves, start), &place))
-		place = leaves_find(&table->leaves, leaves_at(&table->leaves, place)->addr);
 	for (size_t i = place.leaf; i < table->leaves.count; i++) {
 		struct leaf *leaf = table->leaves.array[i];
 		uint64_t was[LEAF_SYMBOLS], is[LEAF_SYMBOLS];
@@ -503,31 +626,59 @@ static bool is_offset(const struct symbol *symbol)
 	return may_be && !(symbol->addr >> 63);
 }
 
-int symtab_lookup(const struct symtab *table, uint64_t addr, struct symtab_hit *ret)
+/* The first symbol of the nearest address below that is there and reaches so far. */
+static bool lookup_there(const struct symtab *table, uint64_t addr, struct place above,
+			 struct symtab_hit *ret)
 {
-	struct place above = leaves_find_above(&table->leaves, addr), place;
-
-	if (!leaves_before(&table->leaves, above, &place))
-		return -ENOENT;
-
-	uint64_t start = leaves_at(&table->leaves, place)->addr;
-	struct symtab_hit hit = {};
+	const struct symbol *next = next_there(table, above), *symbol;
+	struct place place = addr == UINT64_MAX ? above : place_below(table, addr + 1);
 	size_t sharing = 0;
 
-	for (place = leaves_find(&table->leaves, start);
-	     place.leaf != above.leaf || place.index != above.index;
-	     place = leaves_after(&table->leaves, place), sharing++) {
-		const struct symbol *symbol = leaves_at(&table->leaves, place);
-
-		if (hit.symbol || is_offset(symbol))
+	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr <= addr;
+	     place = leaves_after(&table->leaves, place)) {
+		if (is_freed(symbol))
 			continue;
-		hit.size = symbol_size(&table->bounds, symbol, leaves_at(&table->leaves, above));
-		if (addr - start < hit.size)
-			hit.symbol = symbol;
+		sharing++;
+		if (ret->symbol || is_offset(symbol))
+			continue;
+		ret->size = symbol_size(&table->bounds, symbol, next);
+		if (addr - symbol->addr < ret->size)
+			ret->symbol = symbol;
 	}
-	if (!hit.symbol)
+	ret->aliases = sharing - 1;
+	return ret->symbol;
+}
+
+/* The same of those that were freed, for where there is nothing else. */
+static bool lookup_freed(const struct symtab *table, uint64_t addr, struct place above,
+			 struct symtab_hit *ret)
+{
+	const struct symbol *next = leaves_at(&table->leaves, above), *symbol;
+	struct place place;
+
+	if (!leaves_before(&table->leaves, above, &place))
+		return false;
+	place = leaves_find(&table->leaves, leaves_at(&table->leaves, place)->addr);
+	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr <= addr;
+	     place = leaves_after(&table->leaves, place)) {
+		uint64_t size =
+			is_freed(symbol) ? freed_size(table, &table->bounds, symbol, next) : 0;
+
+		if (addr - symbol->addr < size) {
+			*ret = (struct symtab_hit){.symbol = symbol, .size = size};
+			return true;
+		}
+	}
+	return false;
+}
+
+int symtab_lookup(const struct symtab *table, uint64_t addr, struct symtab_hit *ret)
+{
+	struct place above = leaves_find_above(&table->leaves, addr);
+	struct symtab_hit hit = {};
+
+	if (!lookup_there(table, addr, above, &hit) && !lookup_freed(table, addr, above, &hit))
 		return -ENOENT;
-	hit.aliases = sharing - 1;
 	*ret = hit;
 	return 0;
 }
@@ -540,7 +691,7 @@ const struct symbol *symtab_alias(const struct symtab *table, const struct symta
 
 	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr == hit->symbol->addr;
 	     place = leaves_after(&table->leaves, place)) {
-		if (symbol != hit->symbol && n-- == 0)
+		if (symbol != hit->symbol && !is_freed(symbol) && n-- == 0)
 			return symbol;
 	}
 	return NULL;

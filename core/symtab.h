@@ -28,6 +28,7 @@ enum symbol_kind {
 	SYMBOL_BPF_IMAGE, /* trampoline, struct_ops, dispatcher: len exact, or a page to be clipped
 			   */
 	SYMBOL_OUT_OF_LINE, /* ftrace and kprobe pages: len as its event said, to be clipped */
+	SYMBOL_FREED,	    /* code that is gone, which the kernel lists on: see below */
 };
 
 struct symbol {
@@ -44,7 +45,9 @@ struct symbol {
 
 /*
  * How far a symbol reaches: never past the next higher address that has a symbol, so that no two
- * ranges overlap, aliases of one address apart. Within that
+ * ranges overlap, aliases of one address apart. SYMBOL_FREED ones do not count there: where code
+ * has been freed other code may lie, which must have its own name and length. So they reach over
+ * what is left between what is there, and nowhere if they begin inside of that. Within that
  *
  * - one with a len, of whatever kind: that;
  * - in a bound: to its end;
@@ -54,7 +57,7 @@ struct symbol {
  * - of a module, in no bound: to the module's next symbol if that is in none either, else to the
  *   end of its page, since that is what the kernel makes room in;
  * - an image or a page out of line: a page; a symbol that only kallsyms has: the same;
- * - a program: nowhere, its length is known or there is none.
+ * - a program, or what was freed: nowhere, its length is known or there is none.
  */
 
 enum symtab_format {
@@ -82,9 +85,10 @@ int symtab_add_bound(struct symtab *table, uint64_t start, uint64_t end);
 int symtab_remove_bound(struct symtab *table, uint64_t start);
 
 /*
- * Adds a symbol, copying what it points to. Symbols of one address stay in the order in which they
- * were added (the kernel's own). -EEXIST for the same address, name and module again, unless it is
- * the kernel's or a module's, whose lists have such; -ENOMEM.
+ * Adds a symbol, copying what it points to. Symbols of one address stay in the kernel's own order:
+ * those of the kernel and of modules, what was freed, the others, and within these as they were
+ * added. -EEXIST for the same address, name and module again, unless it is the kernel's or a
+ * module's, whose lists have such; -ENOMEM.
  */
 int symtab_add(struct symtab *table, const struct symbol *symbol);
 /*
@@ -95,23 +99,28 @@ int symtab_add(struct symtab *table, const struct symbol *symbol);
 int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t count);
 /*
  * Changes what is known of one symbol, in each of its rows: len, added, observed, prog_id and kind
- * become those of symbol, found by address and name. -ENOENT.
+ * become those of symbol, found by address and name. What is there does not become SYMBOL_FREED,
+ * nor the other way around. -ENOENT.
  */
 int symtab_update(struct symtab *table, const struct symbol *symbol);
 /* Removes the symbol of this address and name (and module, where one is given). -ENOENT. */
 int symtab_remove(struct symtab *table, uint64_t addr, const char *name, const char *module);
+/* Removes all symbols of a kind. */
+void symtab_remove_kind(struct symtab *table, enum symbol_kind kind);
 
 /*
- * The symbol that starts at addr and has this name and this module; NULL: any. NULL if there is
- * none. What is returned stays valid to the next change of the table.
+ * The first symbol that starts at addr and has this name (and module, where one is given); the n-th
+ * of all that start there, from 0. NULL if there is none. What is returned stays valid to the next
+ * change of the table.
  */
 const struct symbol *symtab_find(const struct symtab *table, uint64_t addr, const char *name,
 				 const char *module);
+const struct symbol *symtab_at(const struct symtab *table, uint64_t addr, size_t n);
 
 struct symtab_hit {
 	const struct symbol *symbol; /* the kernel's first of its address (that reaches so far) */
 	uint64_t size;		     /* as ksyms shows it: clipped, bounded */
-	size_t aliases;		     /* how many others share its address: see symtab_alias() */
+	size_t aliases;		     /* others of its address, but freed ones: see symtab_alias() */
 };
 
 /*

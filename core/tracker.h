@@ -30,7 +30,7 @@ struct tracker_options {
 	uint64_t retain_ns;	 /* how long an unloaded program stays */
 	uint64_t retain_bytes;	 /* how much all unloaded ones may hold */
 	uint64_t events_bytes;	 /* how much text the event log keeps */
-	bool capture_at_unload;	 /* see unload.h: what it costs */
+	bool capture_at_unload;	 /* where it can be: see unload.h */
 	unsigned int ring_pages; /* data pages of each CPU's ring, a power of two; 0: default */
 	/*
 	 * Called after the event log has grown, with no lock held, on whatever thread made it grow.
@@ -80,6 +80,7 @@ struct tracker_answer {
 	size_t alias_count;
 	struct prog *prog; /* referenced; NULL if it is no program's */
 	char *target;	   /* what a trampoline is attached to; NULL if it is none, or not known */
+	bool freed;	   /* a function that was there, and that the kernel lists on */
 };
 
 /*

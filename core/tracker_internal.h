@@ -53,6 +53,7 @@ struct tracker {
 	int uevents;
 	struct kernelname *kernelname;
 	struct unload *unload; /* NULL: it is off */
+	uint64_t unload_since; /* CLOCK_MONOTONIC ns: what is freed from then on is copied */
 	uint32_t own_progs[2]; /* ids; 0: none */
 	struct source rings_source, uevents_source, kernelname_source, unload_source,
 		kallsyms_source, programs_source, modules_source, images_source;
@@ -106,9 +107,9 @@ struct differences {
 int tracker_walk_programs(struct tracker *tracker, bool announce, struct differences *found);
 /* Compares module symbols, and with images those too, with kallsyms. Adds to found. */
 int tracker_compare(struct tracker *tracker, bool images, bool announce, struct differences *found);
-/* The rows of kallsyms that have a module. */
 /* -ENODATA if settings keep BPF's symbols out of kallsyms. */
 int tracker_image_list_error(void);
+/* The rows of kallsyms that have a module. */
 int tracker_read_kallsyms(struct tracker *tracker, struct kallsyms *ret);
 /* Gives a row of kallsyms the length that the kernel reckons it to have, or a page. */
 void tracker_complete_image(struct tracker *tracker, struct symbol *symbol);
@@ -118,6 +119,11 @@ void tracker_complete_image(struct tracker *tracker, struct symbol *symbol);
  * that are only coming or going.
  */
 void tracker_look_at_modules(struct tracker *tracker);
+/*
+ * Tells which of the rows that kallsyms has of modules are of functions that were freed: they
+ * become SYMBOL_FREED. Rows of one module that stand together share the string of its name.
+ */
+void tracker_mark_freed(struct symbol *symbols, size_t count);
 /* A uevent said that a module is there; settles when its init part is dropped. */
 void tracker_module_added(struct tracker *tracker, const char *name);
 /* Re-reads module symbols if a uevent, or a module that has settled, asks for it. */

@@ -90,6 +90,8 @@ static void write_answer(struct text *text, const struct tracker_answer *answer,
 		text_putc(text, ']');
 	}
 	text_putc(text, '\n');
+	if (answer->freed)
+		text_puts(text, "state: freed\n");
 	if (answer->prog) {
 		text_puts(text, "program: ");
 		bpf_write_path(text, answer->prog);

@@ -2,7 +2,9 @@
 /* What a test builds on and a kernel may lack, and its modules: see support.h. */
 #include "tests/live/support.h"
 
+#include <bpf/bpf.h>
 #include <bpf/btf.h>
+#include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -56,6 +58,21 @@ struct kernelname *open_kernelname(void)
 	if (r < 0)
 		skip_because("the kernel's %%pS cannot be asked: %s", strerror(-r));
 	return kernelname;
+}
+
+int attach_fentry(const char *function)
+{
+	const struct bpf_insn insns[] = {INSN_MOV_IMM(BPF_REG_0, 0), INSN_EXIT};
+	int id = libbpf_find_vmlinux_btf_id(function, BPF_TRACE_FENTRY);
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY,
+		    .attach_btf_id = MAX(id, 0));
+	_cleanup_fd_ int prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry", "GPL", insns,
+					      ARRAY_SIZE(insns), &options);
+	int link = prog < 0 ? -1 : bpf_raw_tracepoint_open(NULL, prog);
+
+	if (link < 0)
+		skip_because("fentry is refused here: %s", strerror(errno));
+	return link;
 }
 
 int load_module(const char *name, const char *parameters)

@@ -94,8 +94,11 @@ static void test_load_and_unload(void **state)
 	const struct symbol_row *row = symbol_find(&list, "dummy_xmit", NULL);
 	assert_non_null(row);
 	assert_true(row->size > 0);
-	/* Its init part is gone. */
-	assert_null(symbol_find(&list, "dummy_init_module", NULL));
+	/* Its init part is gone, or listed on as what it was: T, and not the t of a static
+	 * function.
+	 */
+	const struct symbol_row *init = symbol_find(&list, "dummy_init_module", NULL);
+	assert_true(!init || init->type == 'T');
 	snprintf(asked, sizeof(asked), "addr/%" PRIx64, row->addr + row->size - 1);
 	_cleanup_free_ char *now = ksymfs_read(fs, NULL, "%s", asked);
 	assert_true(strncmp(now, "dummy_xmit+0x", 13) == 0);
@@ -178,16 +181,24 @@ static bool ends_at_label(const struct symbol_list *list, const struct symbol_ro
 			strncmp(next->name, "L0", 2) == 0);
 }
 
-/* A symbol ends where the next one of its module begins, or its part of the module ends. */
-static void test_sizes(void **state)
+/* Is it another one of the same address that has this name? */
+static bool is_named_beside(const struct symbol_list *list, const struct symbol_row *row,
+			    const char *name)
 {
-	CLEANUP(kernelname_cleanup) struct kernelname *kernel = open_kernelname();
-	struct ksymfs *fs = *state;
+	const struct symbol_row *at = symbol_at(list, row->addr);
+
+	for (; at < list->rows + list->count && at->addr == row->addr; at++)
+		if (at != row && strcmp(at->name, name) == 0)
+			return strcmp(row->name, name) != 0;
+	return false;
+}
+
+/* A symbol ends where the next one of its module begins, or its part of the module ends. */
+static void assert_sizes(const struct ksymfs *fs, struct kernelname *kernel)
+{
 	struct symbol_list list;
 	size_t checked = 0;
 
-	need_modules();
-	must_load_module("dummy", "numdummies=0");
 	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &list);
 	for (size_t i = 0; i < list.count; i++) {
 		const struct symbol_row *row = &list.rows[i];
@@ -199,7 +210,8 @@ static void test_sizes(void **state)
 		/* What lies at the very end of a part is in none. Before 6.4 %pS has negative sizes
 		 * of data. */
 		if (kernelname_ask(kernel, row->addr, &answer) < 0 || answer.offset ||
-		    row->addr + answer.size <= row->addr)
+		    row->addr + answer.size <= row->addr ||
+		    is_named_beside(&list, row, answer.name))
 			continue;
 		if (row->size != answer.size && !ends_at_label(&list, row))
 			fail_msg("%s [%s] has %#" PRIx64 " bytes, and %%pS says %#" PRIx64,
@@ -208,7 +220,108 @@ static void test_sizes(void **state)
 	}
 	assert_true(checked > 20);
 	symbol_list_deinit(&list);
+}
+
+static void test_sizes(void **state)
+{
+	CLEANUP(kernelname_cleanup) struct kernelname *kernel = open_kernelname();
+
+	need_modules();
+	must_load_module("dummy", "numdummies=0");
+	assert_sizes(*state, kernel);
 	unload_module("dummy");
+}
+
+/* ---- functions that are freed, and that the kernel lists on ---- */
+
+/*
+ * What the tree says of an address where such a function was is what %pS says: of what is there by
+ * now, or else of the function, but that it does not reach past the next one that is there.
+ */
+static void assert_names_as_kernel(const struct ksymfs *fs, struct kernelname *kernel,
+				   const struct symbol_row *freed, uint64_t addr)
+{
+	struct kernelname_answer answer;
+	int r = kernelname_ask(kernel, addr, &answer);
+	int fd = ksymfs_open(fs, "addr/%" PRIx64, addr);
+	_cleanup_free_ char *said = fd < 0 ? NULL : read_fd(fd, NULL);
+	char line[768];
+
+	if (fd >= 0)
+		close(fd);
+	bool is_freed = r == 0 && strcmp(answer.name, freed->name) == 0;
+
+	if (r < 0 || (is_freed && answer.offset >= freed->size)) {
+		assert_int_equal(fd, -ENOENT);
+		return;
+	}
+	if (is_freed)
+		assert_true(freed->size <= answer.size);
+	if (fd < 0)
+		fail_msg("nothing at %" PRIx64 ", and %%pS says %s", addr, answer.name);
+	snprintf(line, sizeof(line), "%s+0x%" PRIx64 "/0x%" PRIx64, answer.name, answer.offset,
+		 is_freed ? freed->size : answer.size);
+	if (strncmp(said, line, strlen(line)) != 0)
+		fail_msg("at %" PRIx64 ": %s, and %%pS says %s", addr, said, line);
+	assert_int_equal(is_freed, strstr(said, "\nstate: freed\n") != NULL);
+}
+
+/* Returns how many of the functions of these modules that are freed have been covered. */
+static size_t assert_freed(const struct ksymfs *fs, struct kernelname *kernel, size_t wanted)
+{
+	static const char *const names[] = {"dummy_init_module", "ifb_init_module"};
+	struct symbol_list list;
+	size_t found = 0, covered = 0;
+
+	assert_ksyms_is_kallsyms(fs);
+	ksyms_parse(ksymfs_read(fs, NULL, "ksyms"), &list);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const struct symbol_row *freed = symbol_find(&list, names[i], NULL);
+
+		if (!freed)
+			continue;
+		assert_int_equal(freed->type, 'T');
+		found++;
+		covered += !freed->size;
+		for (uint64_t addr = freed->addr + 1; addr < freed->addr + 0x100; addr += 8)
+			assert_names_as_kernel(fs, kernel, freed, addr);
+	}
+	symbol_list_deinit(&list);
+	assert_int_equal(found, wanted);
+	assert_sizes(fs, kernel);
+	return covered;
+}
+
+/* With a program of somebody else's attached, whatever the instance does. */
+static void test_freed_init(void **state)
+{
+	static const char *const options[] = {"--capture-at-unload=off", NULL};
+	CLEANUP(kernelname_cleanup) struct kernelname *kernel = open_kernelname();
+	struct ksymfs *fs = *state;
+
+	need_modules();
+	_cleanup_fd_ int link = attach_fentry("vfs_truncate");
+
+	must_load_module("dummy", "numdummies=0");
+	assert_freed(fs, kernel, 1);
+	/* What is loaded next may lie there: pages of images, text of modules. */
+	_cleanup_fd_ int image = attach_fentry("vfs_link");
+	_cleanup_object_ struct bpf_object *calls = load_object("calls");
+
+	assert_freed(fs, kernel, 1);
+	must_load_module("ifb", "numifbs=0");
+	printf("# %zu of 2 are covered\n", assert_freed(fs, kernel, 2));
+	{
+		_cleanup_ksymfs_ struct ksymfs *other = ksymfs_start(options);
+
+		assert_freed(other, kernel, 2);
+	}
+	close(take_fd(&image));
+	unload_module("ifb");
+	assert_freed(fs, kernel, 1);
+	unload_module("dummy");
+	assert_int_equal(assert_module_rows(fs, "dummy"), 0);
+	assert_ksyms_is_kallsyms(fs);
 }
 
 /* ---- churn ---- */
@@ -308,6 +421,7 @@ int main(void)
 		cmocka_unit_test(test_failing_load),
 		cmocka_unit_test(test_one_name_in_two),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_freed_init),
 		cmocka_unit_test(test_churn),
 		cmocka_unit_test(test_failing_beside_others),
 	};

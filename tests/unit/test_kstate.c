@@ -100,15 +100,9 @@ static void assert_ksyms(struct fixture *fixture, const char *expected)
 /* The name at addr at that time: from the table, else from history; "" for none. */
 static const char *name_at(struct fixture *fixture, uint64_t addr, uint64_t time)
 {
-	const struct symbol *symbol;
 	struct symtab_hit hit;
-	uint64_t removed;
 
-	if (symtab_lookup(fixture->state.symbols, addr, &hit) == 0 && hit.symbol->added <= time)
-		return hit.symbol->name;
-	if (history_lookup(fixture->state.history, addr, time, &symbol, &removed) == 0)
-		return symbol->name;
-	return "";
+	return kstate_resolve(&fixture->state, addr, time, &hit) == 0 ? hit.symbol->name : "";
 }
 
 static void assert_events(struct fixture *fixture, const char *expected)
@@ -131,7 +125,7 @@ static void test_load_and_unload(void **state)
 	assert_ksyms(&f,
 		     "ffffffffc0000000 0000000000000013 t bpf_prog_0001020304050607_x\t[bpf]\n");
 	assert_true(prog_is_loaded(progset_find(f.state.programs, 5)));
-	assert_int_equal(symtab_find(f.state.symbols, BASE, NULL, NULL)->prog_id, 5);
+	assert_int_equal(symtab_at(f.state.symbols, BASE, 0)->prog_id, 5);
 
 	apply(&f, ksymbol(2000000000, BASE, 0x13, "bpf_prog_0001020304050607_x", true));
 	apply(&f, bpf_event(2000000001, 5, PERF_BPF_EVENT_PROG_UNLOAD));
@@ -218,14 +212,15 @@ static void test_replay_over_baseline(void **state)
 	stop(&f);
 }
 
-/* An image where the kernel still lists a module's init function. */
-static void test_image_over_init(void **state)
+/* An image where the kernel still lists a module's init function, freed or not known to be. */
+static void check_image_over_init(enum symbol_kind kind)
 {
 	const struct symbol init = {.addr = BASE,
+				    .len = 0x20,
 				    .name = "dummy_init_module",
 				    .module = "dummy",
 				    .type = 'T',
-				    .kind = SYMBOL_MODULE};
+				    .kind = kind};
 	struct fixture f;
 
 	start_with(&f, &blind, NULL);
@@ -237,7 +232,16 @@ static void test_image_over_init(void **state)
 	assert_non_null(symtab_find(f.state.symbols, BASE, "bpf_trampoline_2", NULL));
 	apply(&f, ksymbol(250, BASE, 0x20, "bpf_trampoline_2", true));
 	assert_int_equal(symtab_count(f.state.symbols), 1);
+	if (kind == SYMBOL_FREED)
+		assert_string_equal(name_at(&f, BASE, 120), "bpf_trampoline_1");
+	assert_string_equal(name_at(&f, BASE, UINT64_MAX), "dummy_init_module");
 	stop(&f);
+}
+
+static void test_image_over_init(void **state)
+{
+	check_image_over_init(SYMBOL_MODULE);
+	check_image_over_init(SYMBOL_FREED);
 }
 
 /* The kernel does not list any more what a module had at another's symbol: that one stays. */

@@ -99,7 +99,7 @@ static void test_empty(void **state)
 	assert_renders(table, SYMTAB_KALLSYMS, "");
 	assert_no_hit(table, 0);
 	assert_no_hit(table, UINT64_MAX);
-	assert_null(symtab_find(table, TEXT, NULL, NULL));
+	assert_null(symtab_at(table, TEXT, 0));
 	assert_int_equal(symtab_remove(table, TEXT, "_text", NULL), -ENOENT);
 	assert_int_equal(symtab_add_all(table, NULL, 0), 0);
 	assert_int_equal(symtab_remove_bound(table, TEXT), -ENOENT);
@@ -300,7 +300,7 @@ static void test_same_again(void **state)
 	assert_int_equal(symtab_add(table, &symbol), 0);
 	assert_int_equal(symtab_add(table, &symbol), -EEXIST);
 	assert_int_equal(symtab_generation(table), 3);
-	assert_null(symtab_find(table, TEXT, NULL, NULL)->module);
+	assert_null(symtab_at(table, TEXT, 0)->module);
 	assert_int_equal(symtab_remove(table, TEXT, "init", "other"), -ENOENT);
 	assert_int_equal(symtab_remove(table, TEXT, "init", "m"), 0);
 	assert_int_equal(symtab_remove(table, TEXT, "init", "m"), -ENOENT);
@@ -380,10 +380,10 @@ static void test_add_all(void **state)
 	assert_int_equal(symtab_add(table, &first), 0);
 	assert_int_equal(symtab_add_all(table, symbols, ARRAY_SIZE(symbols)), 5);
 	assert_renders(table, SYMTAB_KALLSYMS,
+		       "ffffffff81000000 t z\t[m]\n"
 		       "ffffffff81000000 t early\t[bpf]\n"
 		       "ffffffff81000000 t z\t[bpf]\n"
 		       "ffffffff81000000 t a\t[bpf]\n"
-		       "ffffffff81000000 t z\t[m]\n"
 		       "ffffffff81000010 t c\t[bpf]\n"
 		       "ffffffff81000020 t d\t[bpf]\n");
 
@@ -391,6 +391,74 @@ static void test_add_all(void **state)
 
 	assert_int_equal(symtab_add_all(table, symbols, ARRAY_SIZE(symbols) - 1), 0);
 	assert_int_equal(symtab_generation(table), generation);
+	symtab_destroy(table);
+}
+
+static struct symbol freed_symbol(uint64_t addr, uint64_t len, const char *name)
+{
+	return (struct symbol){.addr = addr,
+			       .len = len,
+			       .type = 'T',
+			       .name = name,
+			       .module = "gone",
+			       .kind = SYMBOL_FREED};
+}
+
+/* Code that was freed and is listed on names what nothing else is at, and cuts nothing. */
+static void test_freed(void **state)
+{
+	struct symtab *table = new_table();
+	const struct symbol symbols[] = {
+		bpf_symbol(AREAS, 0x100, SYMBOL_BPF_IMAGE, "image"),
+		freed_symbol(AREAS, 0x20, "at_start"),
+		freed_symbol(AREAS + 0x40, 0x20, "inside"),
+		freed_symbol(AREAS + 0xf0, 0x80, "over_end"),
+		freed_symbol(AREAS + 0x110, 0x30, "between"),
+		freed_symbol(AREAS + 0x120, 0x80, "to_next"),
+		module_symbol(AREAS + 0x180, "there", "m"),
+		freed_symbol(AREAS + 0x180, 0x10, "at_module"),
+		freed_symbol(AREAS + 0x200, 0, "of_no_length"),
+	};
+	struct symtab_hit hit;
+
+	assert_int_equal(symtab_add_bound(table, AREAS + 0x180, AREAS + 0x1c0), 0);
+	assert_int_equal(symtab_add_all(table, symbols, ARRAY_SIZE(symbols)), ARRAY_SIZE(symbols));
+	assert_renders(table, SYMTAB_KSYMS,
+		       "ffffffffc0000000 0000000000000000 T at_start\t[gone]\n"
+		       "ffffffffc0000000 0000000000000100 t image\t[bpf]\n"
+		       "ffffffffc0000040 0000000000000000 T inside\t[gone]\n"
+		       "ffffffffc00000f0 0000000000000000 T over_end\t[gone]\n"
+		       "ffffffffc0000110 0000000000000010 T between\t[gone]\n"
+		       "ffffffffc0000120 0000000000000060 T to_next\t[gone]\n"
+		       "ffffffffc0000180 0000000000000040 t there\t[m]\n"
+		       "ffffffffc0000180 0000000000000000 T at_module\t[gone]\n"
+		       "ffffffffc0000200 0000000000000000 T of_no_length\t[gone]\n");
+	assert_hit(table, AREAS, "image", 0x100);
+	assert_hit(table, AREAS + 0xff, "image", 0x100);
+	assert_no_hit(table, AREAS + 0x100);
+	assert_hit(table, AREAS + 0x118, "between", 0x10);
+	assert_hit(table, AREAS + 0x17f, "to_next", 0x60);
+	assert_no_hit(table, AREAS + 0x1c0);
+	assert_no_hit(table, AREAS + 0x200);
+	/* Nothing is an alias of what was freed, nor the other way around. */
+	assert_int_equal(symtab_lookup(table, AREAS + 0x190, &hit), 0);
+	assert_string_equal(hit.symbol->name, "there");
+	assert_int_equal(hit.aliases, 0);
+	assert_null(symtab_alias(table, &hit, 0));
+
+	/* What was there goes, and leaves room. */
+	assert_int_equal(symtab_remove(table, AREAS, "image", "bpf"), 0);
+	assert_int_equal(symtab_remove(table, AREAS + 0x180, "there", "m"), 0);
+	assert_renders(table, SYMTAB_KSYMS,
+		       "ffffffffc0000000 0000000000000020 T at_start\t[gone]\n"
+		       "ffffffffc0000040 0000000000000020 T inside\t[gone]\n"
+		       "ffffffffc00000f0 0000000000000020 T over_end\t[gone]\n"
+		       "ffffffffc0000110 0000000000000010 T between\t[gone]\n"
+		       "ffffffffc0000120 0000000000000060 T to_next\t[gone]\n"
+		       "ffffffffc0000180 0000000000000010 T at_module\t[gone]\n"
+		       "ffffffffc0000200 0000000000000000 T of_no_length\t[gone]\n");
+	symtab_remove_kind(table, SYMBOL_FREED);
+	assert_renders(table, SYMTAB_KSYMS, "");
 	symtab_destroy(table);
 }
 
@@ -700,17 +768,26 @@ static bool model_same(const struct symbol *a, const struct symbol *b)
 	       strcmp(a->module ?: "-", b->module ?: "-") == 0;
 }
 
+static int model_rank(const struct symbol *symbol)
+{
+	if (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE)
+		return 0;
+	return symbol->kind == SYMBOL_FREED ? 1 : 2;
+}
+
 static bool model_add(struct model *model, const struct symbol *symbol)
 {
 	size_t at = 0;
 
 	for (size_t i = 0; i < model->count; i++) {
-		if (model_same(&model->symbols[i], symbol) && symbol->kind != SYMBOL_CORE &&
-		    symbol->kind != SYMBOL_MODULE)
+		if (model_same(&model->symbols[i], symbol) && model_rank(symbol) == 2)
 			return false;
 		if (model->symbols[i].addr <= symbol->addr)
 			at = i + 1;
 	}
+	while (at > 0 && model->symbols[at - 1].addr == symbol->addr &&
+	       model_rank(&model->symbols[at - 1]) > model_rank(symbol))
+		at--;
 	memmove(&model->symbols[at + 1], &model->symbols[at],
 		(model->count - at) * sizeof(*symbol));
 	model->symbols[at] = *symbol;
@@ -738,13 +815,26 @@ static uint64_t model_bound_end(const struct model *model, uint64_t addr)
 
 static uint64_t model_size(const struct model *model, const struct symbol *symbol)
 {
-	const struct symbol *next = NULL;
+	const struct symbol *next = NULL, *below = NULL;
+	bool is_freed = symbol->kind == SYMBOL_FREED;
 	uint64_t end, limit = UINT64_MAX;
 
 	for (size_t i = model->count; i-- > 0;) {
-		if (model->symbols[i].addr > symbol->addr)
-			next = &model->symbols[i];
+		const struct symbol *other = &model->symbols[i];
+		bool is_there = other->kind != SYMBOL_FREED;
+
+		if (other->addr > symbol->addr && (is_freed || is_there))
+			next = other;
+		if (is_freed && is_there && other->addr <= symbol->addr && !below)
+			below = other;
 	}
+	/* No range overlaps another one's. */
+	for (const struct symbol *other = below;
+	     other && other >= model->symbols && other->addr == below->addr; other--)
+		if (other->kind != SYMBOL_FREED &&
+		    (other->addr == symbol->addr ||
+		     model_size(model, other) > symbol->addr - other->addr))
+			return 0;
 	/* There is no address behind the last byte. */
 	if (symbol->addr == UINT64_MAX)
 		return 0;
@@ -752,7 +842,7 @@ static uint64_t model_size(const struct model *model, const struct symbol *symbo
 		limit = next->addr;
 	if (symbol->len) {
 		end = symbol->addr + symbol->len;
-	} else if (symbol->kind == SYMBOL_BPF_PROG) {
+	} else if (symbol->kind == SYMBOL_BPF_PROG || is_freed) {
 		end = symbol->addr;
 	} else if (symbol->kind >= SYMBOL_BPF_AUX) {
 		end = symbol->addr + 4096;
@@ -838,7 +928,8 @@ static void check_lookup(const struct symtab *table, const struct model *model, 
 	for (size_t i = 0; i < model->count; i++) {
 		const struct symbol *symbol = &model->symbols[i];
 
-		if (symbol->addr == expected->addr && symbol != expected)
+		if (symbol->addr == expected->addr && symbol != expected &&
+		    symbol->kind != SYMBOL_FREED)
 			assert_true(model_same(symtab_alias(table, &hit, alias++), symbol));
 	}
 	assert_int_equal(hit.aliases, alias);
@@ -856,7 +947,7 @@ static struct symbol random_symbol(uint32_t addresses)
 		.name = names[random_below(ARRAY_SIZE(names))],
 		.module = modules[random_below(ARRAY_SIZE(modules))],
 		.type = "tTdR"[random_below(4)],
-		.kind = random_below(SYMBOL_OUT_OF_LINE + 1),
+		.kind = random_below(SYMBOL_FREED + 1),
 		.prog_id = random_below(100),
 	};
 
@@ -924,8 +1015,13 @@ static void change_something(struct symtab *table, struct model *model, uint32_t
 			i++;
 		known = &model->symbols[i];
 		if (what < (growing ? 13 : 7)) {
+			/* None is freed by an update. */
+			if (known->kind == SYMBOL_FREED || symbol.kind == SYMBOL_FREED)
+				symbol.kind = known->kind;
 			for (size_t k = 0; k < model->count; k++) {
-				if (!model_same(&model->symbols[k], known))
+				if (!model_same(&model->symbols[k], known) ||
+				    (model->symbols[k].kind == SYMBOL_FREED) !=
+					    (symbol.kind == SYMBOL_FREED))
 					continue;
 				model->symbols[k].len = symbol.len;
 				model->symbols[k].kind = symbol.kind;
@@ -964,7 +1060,7 @@ static void check_all(struct symtab *table, const struct model *model, uint32_t 
 
 	size_t kinds = 0;
 
-	for (int kind = 0; kind <= SYMBOL_OUT_OF_LINE; kind++)
+	for (int kind = 0; kind <= SYMBOL_FREED; kind++)
 		kinds += symtab_count_kind(table, kind);
 	assert_int_equal(kinds, model->count);
 	assert_int_equal(symtab_count(table), model->count);
@@ -1049,7 +1145,7 @@ static void test_model_large(void **state)
 {
 	/* Few addresses: aliases that straddle leaves. Many: splits and merges. */
 	check_against_model(100, 40, 6000, 97);
-	check_against_model(101, 3000, 8000, 211);
+	check_against_model(101, 3000, 8000, 401);
 }
 
 int main(void)
@@ -1066,6 +1162,7 @@ int main(void)
 		cmocka_unit_test(test_rows_twice),
 		cmocka_unit_test(test_update),
 		cmocka_unit_test(test_add_all),
+		cmocka_unit_test(test_freed),
 		cmocka_unit_test(test_clear),
 		cmocka_unit_test(test_many_aliases),
 		cmocka_unit_test(test_text_around_changes),
