@@ -98,7 +98,7 @@ static void append_source(struct text *text, enum source_id id, int error, size_
 		return;
 	}
 	if (id == SOURCE_UNLOAD && error == -ECANCELED) {
-		text_puts(text, "off: not asked for: --capture-at-unload=on");
+		text_puts(text, "off: by --capture-at-unload=off");
 		return;
 	}
 	text_printf(text, "%s: %s failed: ", sources[id].optional ? "off" : "missing",
@@ -135,9 +135,11 @@ static void write_unload(const struct tracker *tracker, struct text *text)
 	if (!tracker->unload)
 		return;
 	unload_get_stats(tracker->unload, &stats);
+	text_puts(text, "unloads: since=");
+	text_seconds(text, tracker->unload_since);
 	text_printf(text,
-		    "unloads: copied=%" PRIu64 " known=%" PRIu64 " dropped=%" PRIu64
-		    " failed=%" PRIu64 " recursion_misses=%" PRIu64 "\n",
+		    " copied=%" PRIu64 " known=%" PRIu64 " dropped=%" PRIu64 " failed=%" PRIu64
+		    " recursion_misses=%" PRIu64 "\n",
 		    stats.copied, stats.known, stats.dropped, stats.failed, stats.missed);
 }
 

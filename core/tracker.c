@@ -561,6 +561,7 @@ static void open_sources(struct tracker *tracker)
 		tracker->own_progs[0] = kernelname_prog_id(tracker->kernelname);
 	tracker->unload_source.error =
 		tracker->options.capture_at_unload ? unload_open(&tracker->unload) : -ECANCELED;
+	tracker->unload_since = monotonic_ns();
 	if (tracker->unload)
 		tracker->own_progs[1] = unload_prog_id(tracker->unload);
 	tracker->rings_source.error =

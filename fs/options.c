@@ -41,7 +41,8 @@ const char options_help[] =
 	"                         all can get to usdt/ of their own processes\n"
 	"  --pidns=PID            whose pid namespace usdt/ and pins/ use\n"
 	"  --capture-at-unload=on|off\n"
-	"                         copy programs that nobody read in time as they are freed (off)\n"
+	"                         copy programs that nobody read in time as they are freed (on,\n"
+	"                         where the kernel takes fentry programs)\n"
 	"  --help, --version\n"
 	"\n"
 	"DUR is a number of s, ms, m, h or d; SIZE one of bytes, K, M, G or T. Every --OPTION may\n"
@@ -498,6 +499,7 @@ int options_parse(int argc, char *const *argv, struct options *ret, struct text 
 		.events_bytes = UINT64_C(8) << 20,
 		.pin_max = 64,
 		.pin_ns = 600 * NSEC_PER_SEC,
+		.capture_at_unload = true,
 		.access.umask = 077,
 		.serve = -1,
 	};

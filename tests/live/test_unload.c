@@ -10,8 +10,6 @@
 #include "tests/live/support.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
-#include <bpf/libbpf.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -29,21 +27,6 @@ static size_t wanted_unloads(void)
 	const char *asked = getenv("KSYMFS_UNLOADS");
 
 	return asked ? strtoul(asked, NULL, 10) : 400;
-}
-
-/* Skips the test where no fentry program can be loaded. */
-static void need_fentry(void)
-{
-	const struct bpf_insn insns[] = {INSN_MOV_IMM(BPF_REG_0, 0), INSN_EXIT};
-	int id = libbpf_find_vmlinux_btf_id("vfs_truncate", BPF_TRACE_FENTRY);
-	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY,
-		    .attach_btf_id = MAX(id, 0));
-	_cleanup_fd_ int prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry", "GPL", insns,
-					      ARRAY_SIZE(insns), &options);
-	_cleanup_fd_ int link = prog < 0 ? -1 : bpf_raw_tracepoint_open(NULL, prog);
-
-	if (link < 0)
-		skip_because("fentry is refused here: %s", strerror(errno));
 }
 
 /* `KEY=N` in the line `unloads` of status, or, without a key, another line's N. */
@@ -195,13 +178,12 @@ static bool is_stopped(void *arg)
 	return ksymfs_count_threads(arg, is_running, NULL) == 0;
 }
 
-/* Loads and closes programs behind the back of the daemon, and compares what it then has. */
-static void miss_programs(struct ksymfs *fs, size_t first, size_t count, int (*load)(size_t i))
+/* Loads and closes programs behind the back of the daemon; what the kernel said of them. */
+static void miss_programs_of(struct ksymfs *fs, size_t first, size_t count, int (*load)(size_t i),
+			     struct oracle *oracles)
 {
-	_cleanup_free_ struct oracle *oracles = calloc(count, sizeof(*oracles));
 	uint64_t before = count_of(fs, "recovered_at_unload", NULL);
 
-	assert_non_null(oracles);
 	assert_int_equal(kill(fs->daemon, SIGSTOP), 0);
 	assert_true(wait_until(is_stopped, fs, 10));
 	for (size_t i = 0; i < count; i++) {
@@ -211,6 +193,15 @@ static void miss_programs(struct ksymfs *fs, size_t first, size_t count, int (*l
 	}
 	assert_int_equal(kill(fs->daemon, SIGCONT), 0);
 	await_recovered(fs, before + count);
+}
+
+/* The same, and compares what it then has. */
+static void miss_programs(struct ksymfs *fs, size_t first, size_t count, int (*load)(size_t i))
+{
+	_cleanup_free_ struct oracle *oracles = calloc(count, sizeof(*oracles));
+
+	assert_non_null(oracles);
+	miss_programs_of(fs, first, count, load, oracles);
 	for (size_t i = 0; i < count; i++) {
 		assert_as_said(fs, &oracles[i]);
 		oracle_deinit(&oracles[i]);
@@ -222,7 +213,7 @@ static void test_missed(void **state)
 	struct ksymfs *fs = *state;
 	size_t count = wanted_unloads();
 
-	need_fentry();
+	close(attach_fentry("vfs_truncate"));
 	for (size_t done = 0; done < count; done += ROUND)
 		miss_programs(fs, done, MIN((size_t)ROUND, count - done), load_kind);
 	assert_nothing_lost(fs);
@@ -238,7 +229,7 @@ static void test_64_kib(void **state)
 {
 	struct ksymfs *fs = *state;
 
-	need_fentry();
+	close(attach_fentry("vfs_truncate"));
 	miss_programs(fs, 0, LARGE, load_of_64_kib);
 	assert_nothing_lost(fs);
 	/* Were they as large? */
@@ -348,7 +339,7 @@ static void test_at_once(void **state)
 	size_t count = wanted_unloads();
 	pthread_t hogs[HOGS];
 
-	need_fentry();
+	close(attach_fentry("vfs_truncate"));
 	hogs_stop = false;
 	for (size_t i = 0; i < HOGS; i++)
 		assert_int_equal(pthread_create(&hogs[i], NULL, hog, NULL), 0);
@@ -362,14 +353,13 @@ static void test_at_once(void **state)
 
 /* ---- what it says of itself ---- */
 
-static void test_own_program(void **state)
+/* There is one of this daemon's, and all is well. */
+static void assert_captures(const struct ksymfs *fs)
 {
-	const struct ksymfs *fs = *state;
 	_cleanup_free_ char *text = ksymfs_read(fs, NULL, "bpf/programs");
 	char *cursor = text, *line;
 	size_t own = 0;
 
-	need_fentry();
 	while ((line = next_line(&cursor))) {
 		char comm[64];
 		int pid;
@@ -387,6 +377,44 @@ static void test_own_program(void **state)
 	assert_string_equal(said, "ok");
 }
 
+static void test_own_program(void **state)
+{
+	close(attach_fentry("vfs_truncate"));
+	assert_captures(*state);
+}
+
+/*
+ * The next daemon has what was captured, and captures on. What is freed in between nobody copies:
+ * status says since when they are.
+ */
+static void replace_daemon(struct ksymfs *fs, pid_t victim, int signal)
+{
+	struct oracle oracles[ROUND / 10];
+
+	miss_programs_of(fs, 0, ARRAY_SIZE(oracles), load_kind, oracles);
+	uint64_t since = count_of(fs, "unloads", "since=");
+
+	ksymfs_replace(fs, victim, signal);
+	fs->daemon = ksymfs_daemon(fs);
+	assert_true(count_of(fs, "unloads", "since=") >= since);
+	for (size_t i = 0; i < ARRAY_SIZE(oracles); i++) {
+		assert_as_said(fs, &oracles[i]);
+		oracle_deinit(&oracles[i]);
+	}
+	assert_captures(fs);
+	miss_programs(fs, 0, ARRAY_SIZE(oracles), load_kind);
+	assert_nothing_lost(fs);
+}
+
+static void test_next_daemon(void **state)
+{
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+
+	close(attach_fentry("vfs_truncate"));
+	replace_daemon(fs, fs->daemon, SIGKILL);
+	replace_daemon(fs, fs->pid, SIGHUP);
+}
+
 /* Where it cannot be, the reason is there, and nothing else is the worse for it. */
 static void test_off(void **state)
 {
@@ -402,22 +430,29 @@ static void test_off(void **state)
 	assert_string_equal(health, "ok");
 }
 
-static void test_not_asked_for(void **state)
+static void test_not_wanted(void **state)
 {
-	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(NULL);
+	static const char *const options[] = {"--capture-at-unload=off", NULL};
+	_cleanup_ksymfs_ struct ksymfs *fs = ksymfs_start(options);
 	_cleanup_free_ char *said = ksymfs_value(fs, "capture-at-unload", "status");
+	_cleanup_free_ char *programs = ksymfs_read(fs, NULL, "bpf/programs");
+	char own[64];
 
-	assert_string_equal(said, "off: not asked for: --capture-at-unload=on");
+	assert_string_equal(said, "off: by --capture-at-unload=off");
+	/* Another instance may have one. */
+	snprintf(own, sizeof(own), " %d ksymfs\n", fs->daemon);
+	for (char *line, *cursor = programs; (line = next_line(&cursor));)
+		assert_false(strstr(line, " ksymfs_unload ") && strstr(line, own));
 }
 
 int main(void)
 {
-	static const char *const options[] = {"--capture-at-unload=on", NULL};
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_not_asked_for), cmocka_unit_test(test_own_program),
-		cmocka_unit_test(test_off),	      cmocka_unit_test(test_missed),
-		cmocka_unit_test(test_64_kib),	      cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_not_wanted),  cmocka_unit_test(test_own_program),
+		cmocka_unit_test(test_off),	    cmocka_unit_test(test_missed),
+		cmocka_unit_test(test_next_daemon), cmocka_unit_test(test_64_kib),
+		cmocka_unit_test(test_at_once),
 	};
 
-	return live_run_options(tests, options);
+	return live_run(tests);
 }

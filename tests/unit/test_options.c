@@ -116,7 +116,7 @@ static void defaults(void **state)
 	assert_int_equal(options.pin_cross_count, 0);
 	assert_false(options.access.has_group);
 	assert_int_equal(options.pidns, 0);
-	assert_false(options.capture_at_unload);
+	assert_true(options.capture_at_unload);
 	assert_int_equal(options.access.uid, 0);
 	assert_int_equal(options.access.gid, 0);
 	assert_int_equal(options.access.umask, 077);
@@ -128,7 +128,7 @@ static void every_option(void **state)
 		accept("-f --retain-time=1h --retain-bytes=1G --events-bytes 16M --pin=nginx "
 		       "--pin=exe:/usr/bin/* --pin=cgroup:*.slice --pin=comm:a:b --pin-max=8 "
 		       "--pin-time=5s --pin-cross=overlay,fuse.sshfs --group=0 --pidns=42 "
-		       "--capture-at-unload=on -o uid=1000,gid=1001,umask=027 /mnt");
+		       "--capture-at-unload=off -o uid=1000,gid=1001,umask=027 /mnt");
 
 	assert_true(options.foreground);
 	assert_int_equal(options.retain_ns, 3600 * NSEC_PER_SEC);
@@ -151,7 +151,7 @@ static void every_option(void **state)
 	assert_true(options.access.has_group);
 	assert_int_equal(options.access.group, 0);
 	assert_int_equal(options.pidns, 42);
-	assert_true(options.capture_at_unload);
+	assert_false(options.capture_at_unload);
 	assert_int_equal(options.access.uid, 1000);
 	assert_int_equal(options.access.gid, 1001);
 	assert_int_equal(options.access.umask, 027);
