@@ -58,6 +58,7 @@ TOOL_PATHS = ('/usr/sbin', '/usr/bin')
 LOADED_LIBRARIES = ('libcapstone.so.4',)
 # What Python opens before it runs a line.
 PYTHON_FILES = 'import collections, mmap, os, re, stat, struct, subprocess, sys; ' \
+    'import encodings.ascii, encodings.latin_1; ' \
     'print("\\n".join(f for m in sys.modules.values() ' \
     'for f in (getattr(m, "__file__", None), getattr(m, "__cached__", None)) if f))'
 

@@ -291,7 +291,9 @@ static void test_time(void **state)
 		      prog->info.xlated_prog_len / sizeof(struct bpf_insn),
 		      lineinfo_record_count(prog), best);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	assert_true(best < 20);
+	/* A guest may be emulated, and then that is what takes the time. */
+	if (!getenv("KSYMFS_GUEST"))
+		assert_true(best < 20);
 #endif
 	prog_unref(prog);
 	prog_reader_destroy(reader);

@@ -86,7 +86,7 @@ static void assert_object(const struct ksymfs *fs, pid_t pid, const char *path, 
 
 	assert_int_equal(rows.count, 5);
 	for (size_t i = 0; i < rows.count; i++)
-		assert_int_equal(byte_at(object, rows.rows[i].offset), 0x90);
+		assert_nop(object, rows.rows[i].offset);
 	usdt_rows_deinit(&rows);
 }
 

@@ -111,14 +111,20 @@ char *kstest_path(const char *name)
 	return path;
 }
 
-int byte_at(const char *path, uint64_t offset)
+void assert_nop(const char *path, uint64_t offset)
 {
+#ifdef __aarch64__
+	static const unsigned char nop[] = {0x1f, 0x20, 0x03, 0xd5};
+#else
+	static const unsigned char nop[] = {0x90};
+#endif
+	unsigned char code[sizeof(nop)];
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	unsigned char byte;
 
 	if (fd < 0)
 		fail_msg("%s: %s", path, strerror(errno));
-	return pread(fd, &byte, 1, offset) == 1 ? byte : -1;
+	assert_int_equal(pread(fd, code, sizeof(code), offset), sizeof(code));
+	assert_memory_equal(code, nop, sizeof(nop));
 }
 
 struct program program_start(const char *path)
@@ -173,7 +179,7 @@ void assert_whole_provider(const struct ksymfs *fs, pid_t pid, const char *path,
 		assert_string_equal(row->kind, kind);
 		assert_null(row->invalid);
 		/* The path opens as written, and leads to the nop. */
-		assert_int_equal(byte_at(row->object, row->offset), 0x90);
+		assert_nop(row->object, row->offset);
 	}
 	usdt_rows_deinit(&rows);
 }

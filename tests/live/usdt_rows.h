@@ -42,8 +42,8 @@ void assert_whole_provider(const struct ksymfs *fs, pid_t pid, const char *path,
 
 /* One of the objects of tests/live/usdt; the caller frees. */
 char *kstest_path(const char *name);
-/* The byte of a file, -1 past its end. */
-int byte_at(const char *path, uint64_t offset);
+/* A file has the instruction there that a probe is until somebody attaches. */
+void assert_nop(const char *path, uint64_t offset);
 
 /* A program of tests/live/usdt that has passed its probes and waits. */
 struct program {
