@@ -56,11 +56,19 @@ TOOLS_OF = {
 TOOL_PATHS = ('/usr/sbin', '/usr/bin')
 # Those that programs load when they run.
 LOADED_LIBRARIES = ('libcapstone.so.4',)
-# What Python opens before it runs a line.
+# Prints what Python has opened by then; what has a Python.
 PYTHON_FILES = 'import collections, mmap, os, re, stat, struct, subprocess, sys; ' \
     'import encodings.ascii, encodings.latin_1; ' \
-    'print("\\n".join(f for m in sys.modules.values() ' \
+    'print("\\n".join(f for m in list(sys.modules.values()) ' \
     'for f in (getattr(m, "__file__", None), getattr(m, "__cached__", None)) if f))'
+PYTHONS = {
+    'gdb': ('gdb', '-nx', '-batch', '-ex'),
+    'python3': ('/usr/bin/python3', '-c'),
+    'python3.11': ('/usr/bin/python3.11', '-c'),
+}
+# gdb converts what it reads.
+GCONV_FILES = ('UTF-32.so', 'gconv-modules', 'gconv-modules.cache',
+               'gconv-modules.d/gconv-modules-extra.conf')
 
 
 # ---- what a guest has in its memory ----
@@ -189,12 +197,21 @@ def add_tools(archive, tests):
         library = archive.library(name, ())
         if library:
             archive.program(library)
-    if tools & {'python3', 'python3.11'}:
-        done = subprocess.run(['/usr/bin/python3', '-c', PYTHON_FILES], capture_output=True,
-                              text=True, check=False)
+    for tool, command in PYTHONS.items():
+        if tool not in tools:
+            continue
+        prefix = 'python ' if tool == 'gdb' else ''
+        done = subprocess.run([*command, prefix + PYTHON_FILES], capture_output=True, text=True,
+                              check=False)
         for path in done.stdout.replace(MACHINES[HOST]['triplet'], archive.triplet).split():
             if os.path.exists(archive.source(path)):
                 archive.program(path)
+    if 'gdb' in tools:
+        for path in (f'/usr/lib/{archive.triplet}/gconv/{name}' for name in GCONV_FILES):
+            if os.path.exists(archive.source(path)):
+                archive.file(path)
+        # What it shows.
+        archive.tree(os.path.join(TOP, 'tests', 'bpf'))
 
 
 def add_tests(archive, tests, slowness):
