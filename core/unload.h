@@ -18,10 +18,11 @@
  * and the end of the process, however it comes, detach it. Needs a kernel that takes fentry
  * programs (BTF, ftrace, no lockdown=confidentiality).
  *
- * What it costs: 16 MiB of ring, which is mapped twice, as rings are (Linux 6.12 counts both as
- * resident, 6.1 neither), and at the start the time in which libbpf reads the kernel's BTF. The
- * kernel traces functions while this is attached, and so goes on listing the init functions of
- * modules that are loaded meanwhile: see modules.c.
+ * What it costs: 8 MiB of ring, which is mapped twice, as rings are (Linux 6.12 counts both as
+ * resident, 6.1 neither); a program that is larger than that, of more than some 600,000
+ * instructions, is dropped, and counted, if nobody has read it before. And at the start the time in
+ * which libbpf reads the kernel's BTF. The kernel traces functions while this is attached, and so
+ * goes on listing the init functions of modules that are loaded meanwhile: see modules.c.
  *
  * Owner locks. Nothing here allocates by what the kernel wrote without a bound: see remains.h.
  */

@@ -21,7 +21,7 @@ enum unload_kind {
 };
 
 #define UNLOAD_PIECE_BYTES (31u << 10) /* a value of a per-CPU map is at most 32 KiB */
-#define UNLOAD_RING_BYTES  (8u << 20) /* is mapped twice, and counts so */
+#define UNLOAD_RING_BYTES  (8u << 20)
 /* Of one part: a program of a million instructions, the most that there are, has 259. */
 #define UNLOAD_PIECES	 272u
 #define UNLOAD_FUNCS_MAX 1024u /* the kernel has BPF_MAX_SUBPROGS, 256 */
