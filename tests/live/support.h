@@ -93,7 +93,8 @@ const char *kernel_health(void);
 /* The kernel's %pS; skips the running test where it cannot be asked. */
 struct kernelname *open_kernelname(void);
 
-/* Attaches a program to a function of the kernel's; skips the running test where that is refused. */
+/* Attaches a program to a function of the kernel's; skips the running test where that is refused.
+ */
 int attach_fentry(const char *function);
 
 /*
