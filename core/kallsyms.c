@@ -372,7 +372,8 @@ static int take_row(char *line, size_t len, void *arg)
 		return -EBADMSG;
 	reader->any = true;
 	reader->any_visible |= row->addr != 0;
-	/* What a module takes from others is not its own: the kernel lists that while it is loaded,
+	/*
+	 * What a module takes from others is not its own: the kernel lists that while it is loaded,
 	 * where it is defined (kernel/module/main.c simplify_symbols()).
 	 */
 	if (row->kind != SYMBOL_MODULE || row->type != 'U')

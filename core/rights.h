@@ -12,7 +12,9 @@ int rights_keep(uint64_t capabilities);
 bool rights_have_nice(void);
 /* Drops CAP_SYS_NICE, which a thread has from whoever made it real-time. */
 void rights_drop_nice(void);
-/* At the begin of a thread that any other may start, one that is SCHED_IDLE or may be: is neither.
+/*
+ * To be called first by a thread that any other may start: gives up what it may have from that one,
+ * SCHED_IDLE and CAP_SYS_NICE.
  */
 void rights_begin_thread(void);
 

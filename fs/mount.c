@@ -294,9 +294,9 @@ bool mount_is_dead(const struct mount *mount)
 
 static bool is_dead_at(const char *path)
 {
-	struct statfs statfs_;
+	struct statfs unused;
 
-	return statfs(path, &statfs_) < 0 && errno == ENOTCONN;
+	return statfs(path, &unused) < 0 && errno == ENOTCONN;
 }
 
 void mount_detach(struct mount *mount)

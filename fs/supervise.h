@@ -10,7 +10,7 @@
  * kills counts for nothing, however often; whom the kernel kills for want of memory has died by
  * itself, where a cgroup tells the two apart (core/oomkills.h). SIGHUP replaces the daemon by the
  * program that is on disk now, and goes on with the old one where the new one does not start.
- * SIGTERM and SIGINT end both.
+ * SIGTERM, SIGINT and SIGQUIT end both.
  */
 #ifndef FS_SUPERVISE_H
 #define FS_SUPERVISE_H
