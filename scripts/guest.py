@@ -295,7 +295,8 @@ class Results:
                     return
                 self.left = rest
                 self.running = None
-                yield {'name': name, 'returncode': status, 'duration': hundredths / 100,
+                yield {'name': name, 'release': self.release, 'returncode': status,
+                       'duration': hundredths / 100,
                        'stdout': self.take(sizes[0]), 'stderr': self.take(sizes[1]),
                        'result': 'TIMEOUT' if status in (124, 137) else 'exit'}
                 continue
@@ -343,8 +344,8 @@ def make_archive(arch, root, sysroot, tests):
 
 def run(root, tests, seconds, cpus=2, memory=1024, append='', arch='amd64', sysroot=''):
     """Runs tests on the kernel in root, with the sysroot's tools and libraries. Yields a record for
-    each as it ends; one without a name, with the kernel's release and, if the guest did not come to
-    its end, an error. seconds: of processor time."""
+    each as it ends; one without a name with, if the guest did not come to its end, an error and the
+    test that ran then. seconds: of processor time."""
     if not shutil.which(MACHINES[arch]['qemu']):
         raise Missing(f'no {MACHINES[arch]["qemu"]}: scripts/deps matrix')
     archive = make_archive(arch, root, sysroot, tests)
@@ -379,4 +380,5 @@ def run(root, tests, seconds, cpus=2, memory=1024, append='', arch='amd64', sysr
         if not told.done:
             error = f'in {told.running or "no test"}' + \
                 (f', after {patience.used:.0f} s of processor time' if timed_out else '')
-        yield {'name': None, 'release': told.release, 'error': error, 'console': said}
+        yield {'name': None, 'release': told.release, 'running': told.running, 'error': error,
+               'console': said}

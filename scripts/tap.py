@@ -27,6 +27,12 @@ class Count:
         self.skips.append((name, reason))
         print(f'ok - {name} # SKIP {reason}', flush=True)
 
+    def add(self, other):
+        self.passed += other.passed
+        self.failures += other.failures
+        self.skips += other.skips
+        self.lacks += other.lacks
+
     def summary(self):
         """Says at the end what failed and what was skipped; returns the exit status."""
         if self.failures:
