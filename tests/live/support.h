@@ -171,6 +171,8 @@ size_t count_lines_with_prefix(const char *text, const char *prefix);
 size_t count_lines_with(const char *text, const char *needle);
 /* Runs a shell command, output to stderr; its exit status. */
 int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* How often a long loop goes round: a tenth in a guest, which may be emulated. */
+int rounds_of(int count);
 /* fork() with a pid that was used before; -1 where it cannot be had. */
 pid_t fork_again(pid_t pid);
 /* The same, of a process that does nothing. */

@@ -773,7 +773,7 @@ static void test_deleted_root(void **state)
 
 static void fill_tree(void *arg)
 {
-	for (int dir = 0; dir < 1000; dir++) {
+	for (int dir = 0; dir < rounds_of(1000); dir++) {
 		char path[64];
 
 		snprintf(path, sizeof(path), "%d", dir);
@@ -801,12 +801,14 @@ static void test_few_fds(void **state)
 	struct jail *jail = jail_start(fill_tree, NULL);
 	pid_t pid = jail->pid;
 
+	int files = 100 * rounds_of(1000);
+
 	pin(fs, pid);
 	assert_int_equal(
-		run("test $(find %s/pins/%d/root/ -type f | wc -l) = 100000", fs->dir, pid), 0);
+		run("test $(find %s/pins/%d/root/ -type f | wc -l) = %d", fs->dir, pid, files), 0);
 	/* One look at each. */
-	assert_int_equal(run("test $(find %s/pins/%d/root/ -size -1 -type f | wc -l) = 100000",
-			     fs->dir, pid),
+	assert_int_equal(run("test $(find %s/pins/%d/root/ -size -1 -type f | wc -l) = %d", fs->dir,
+			     pid, files),
 			 0);
 	assert_true(count_fds(fs->daemon) < 200);
 	unpin(fs, pid);

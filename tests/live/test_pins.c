@@ -508,12 +508,12 @@ static void test_leaks(void **state)
 	size_t least = SIZE_MAX;
 
 	/* Caches fill. */
-	pin_often(fs, jail->pid, 1000);
+	pin_often(fs, jail->pid, rounds_of(1000));
 	size_t fds = count_fds(fs->daemon), before = anon_kib(fs->daemon);
 
 	/* What is lost for each pin is lost each time; what strangers' programs take, not. */
 	for (int i = 0; i < 3; i++) {
-		pin_often(fs, jail->pid, 3000);
+		pin_often(fs, jail->pid, rounds_of(3000));
 		size_t after = anon_kib(fs->daemon);
 
 		least = MIN(least, after > before ? after - before : 0);
