@@ -68,7 +68,8 @@ static bool is_func_pointer(const struct btf *btf, uint32_t type_id)
 	return type && btf_is_func_proto(type);
 }
 
-/* Looks where the struct's function pointers were; its value is {common, data}. */
+/* Looks where the struct's function pointers were. It is the last part of the value: of
+ * {common, data}, before 6.9 of {refcnt, state, data}. */
 static bool value_holds(const struct btf *btf, uint32_t value_type, const uint8_t *value,
 			size_t size, uint32_t id)
 {
@@ -76,7 +77,7 @@ static bool value_holds(const struct btf *btf, uint32_t value_type, const uint8_
 
 	if (!type || !btf_is_struct(type) || btf_vlen(type) < 2)
 		return false;
-	const struct btf_member *data = &btf_members(type)[1];
+	const struct btf_member *data = &btf_members(type)[btf_vlen(type) - 1];
 	const struct btf_type *ops = btf__type_by_id(btf, data->type);
 
 	if (!ops || !btf_is_struct(ops))

@@ -6,6 +6,8 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
@@ -48,6 +50,41 @@ const char *kernel_health(void)
 	}
 	kernelname_close(kernelname);
 	return "ok";
+}
+
+bool kernel_has_passthrough(void)
+{
+	const struct {
+		int32_t fd;
+		uint32_t flags;
+		uint64_t padding;
+	} nothing = {.fd = -1};
+	_cleanup_fd_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	assert_return_code(fd, errno);
+	/* FUSE_DEV_IOC_BACKING_OPEN: nothing is mounted by this fd, so it fails in any case. */
+	assert_int_equal(ioctl(fd, _IOW(229, 1, nothing), &nothing), -1);
+	bool has = errno != ENOTTY && errno != EOPNOTSUPP;
+
+	if (!has)
+		printf("# lacks: passthrough of FUSE\n");
+	return has;
+}
+
+bool kernel_maps_direct_io(const struct ksymfs *fs)
+{
+	_cleanup_fd_ int fd = ksymfs_open(fs, "events");
+
+	assert_return_code(fd, errno);
+	void *map = mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED) {
+		assert_int_equal(errno, ENODEV);
+		printf("# lacks: shared mappings of what is read past the page cache\n");
+		return false;
+	}
+	munmap(map, 1);
+	return true;
 }
 
 struct kernelname *open_kernelname(void)

@@ -90,6 +90,12 @@ bool kernel_has_struct_ops_symbols(void);
 /* What `status` says of health where nothing was taken away: ok, or degraded, where the kernel's
  * %pS cannot be asked. */
 const char *kernel_health(void);
+/* Reads by the kernel from a file that it was given (passthrough, 6.9). */
+bool kernel_has_passthrough(void);
+/* Files that are read past the page cache can be mapped shared (6.6); if not, pages of a pinned
+ * process's open file are kept. */
+struct ksymfs;
+bool kernel_maps_direct_io(const struct ksymfs *fs);
 /* The kernel's %pS; skips the running test where it cannot be asked. */
 struct kernelname *open_kernelname(void);
 

@@ -459,7 +459,9 @@ static void test_a_deleted_file_is_stale(void **state)
 	_cleanup_fd_ int fd = ksymfs_open(fs, "pins/%d/root%s", pid, path);
 	assert_true(fd >= 0);
 	assert_return_code(unlink(path), errno);
-	assert_int_equal(pread(fd, &byte, 1, 0), 1);
+	/* Else the kernel would keep what was read. */
+	if (kernel_maps_direct_io(fs))
+		assert_int_equal(pread(fd, &byte, 1, 0), 1);
 	put_file(path, "other");
 	ksymfs_crash(fs);
 	assert_int_equal(pread(fd, &byte, 1, 1), -1);

@@ -147,8 +147,12 @@ static int open_again_and_again(const struct ksymfs *fs)
 		_cleanup_fd_ int fd = ksymfs_open(fs, "%s", files[i % ARRAY_SIZE(files)]);
 		char byte;
 
-		if (fd < 0 || read(fd, &byte, 1) != 1)
+		if (fd < 0)
 			return errno;
+		ssize_t len = read(fd, &byte, 1);
+
+		if (len != 1)
+			return len < 0 ? errno : ENODATA;
 	}
 	return 0;
 }
