@@ -231,7 +231,7 @@ static int add_looked_up(struct answer *answer, const char *name, const char *pa
 	if (len > room)
 		return 0;
 	session_complete(session, request->view, &attr);
-	int r = node_lookup(session->nodes, path, &attr, &node, &size);
+	int r = node_lookup(session->nodes, path, &attr, request->caller.pid, &node, &size);
 	if (r < 0)
 		return r;
 	request_fill_entry(session, node, &attr, size, &entry);

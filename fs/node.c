@@ -345,7 +345,15 @@ static struct node *make_version(struct node_table *table, const char *path, uin
 	return add_node(table, path, id, ino, attr);
 }
 
-int node_lookup(struct node_table *table, const char *path, const struct view_attr *attr,
+/* Somebody is told that the size is 0. */
+static void tell_no_size(struct node *node, pid_t tid)
+{
+	if (node->sizeless_for && node->sizeless_for != tid)
+		node->size_in_doubt = true;
+	node->sizeless_for = tid ?: -1;
+}
+
+int node_lookup(struct node_table *table, const char *path, const struct view_attr *attr, pid_t tid,
 		struct node **ret, uint64_t *ret_size)
 {
 	LOCKED(&table->lock);
@@ -362,6 +370,8 @@ int node_lookup(struct node_table *table, const char *path, const struct view_at
 		*ret_size = attr->size;
 	else
 		*ret_size = node->rendered ? node->size : 0;
+	if (node->kind == VIEW_FILE && !node->rendered)
+		tell_no_size(node, tid);
 	*ret = node;
 	return 0;
 }
@@ -521,7 +531,7 @@ int node_open(struct node_table *table, struct node *node, const struct view_att
 	bool is_fresh = tid && node->rendered_for == tid;
 
 	node->rendered_for = 0;
-	*ret = (struct node_open){.direct = node->kind == VIEW_STREAM};
+	*ret = (struct node_open){.direct = node->kind == VIEW_STREAM || node->size_in_doubt};
 	if (node->kind == VIEW_STREAM && !(node->opens && !is_current(node, now)))
 		return NODE_RENDER;
 	if (!node->rendered)

@@ -68,6 +68,14 @@ struct node {
 	 * open(2) is a lookup, a stat for the permission check, and an open: one rendering will do.
 	 */
 	pid_t rendered_for;
+	/*
+	 * The thread that was told a size of 0 before this was rendered. Where a second one was,
+	 * too, the kernel may take that for the size when it already has the true one, and drop the
+	 * true one in turn: whoever reads page by page would meet the end at once. Then each reads
+	 * past the page cache.
+	 */
+	pid_t sizeless_for;
+	bool size_in_doubt;
 
 	struct node *next_id, *next_path; /* hash chains */
 	bool in_cache;			  /* unopened, with a snapshot */
@@ -91,10 +99,11 @@ DEFINE_CLEANUP(node_table, struct node_table *, node_table_destroy)
 uint64_t node_ino(const char *path, size_t len);
 
 /*
- * The node that a lookup of path answers: found or made, held, one lookup counted. *ret_size is the
- * size to tell: true for what is rendered and for streams, 0 for what is not. -ENOMEM.
+ * The node that a lookup of path by a thread answers: found or made, held, one lookup counted.
+ * *ret_size is the size to tell: true for what is rendered and for streams, 0 for what is not.
+ * -ENOMEM.
  */
-int node_lookup(struct node_table *table, const char *path, const struct view_attr *attr,
+int node_lookup(struct node_table *table, const char *path, const struct view_attr *attr, pid_t tid,
 		struct node **ret, uint64_t *ret_size);
 /* The node with this id, held; NULL: ESTALE. */
 struct node *node_get(struct node_table *table, uint64_t id);

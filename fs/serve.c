@@ -205,7 +205,7 @@ static void answer_entry(struct request *request, const struct view_attr *attr)
 	struct fuse_entry_param entry;
 	struct node *node;
 	uint64_t size;
-	int r = node_lookup(session->nodes, request->path, attr, &node, &size);
+	int r = node_lookup(session->nodes, request->path, attr, request->caller.pid, &node, &size);
 
 	if (r < 0) {
 		request_reply_err(request, -r);

@@ -33,16 +33,22 @@ static struct view_attr file(uint64_t generation)
 }
 
 /* Looks up and lets go of the hold, as a request does; the lookup stays counted. */
-static struct node *look_up(const char *path, struct view_attr attr, uint64_t *ret_size)
+static struct node *look_up_by(const char *path, struct view_attr attr, pid_t tid,
+			       uint64_t *ret_size)
 {
 	struct node *node;
 	uint64_t size;
 
-	assert_int_equal(node_lookup(table, path, &attr, &node, &size), 0);
+	assert_int_equal(node_lookup(table, path, &attr, tid, &node, &size), 0);
 	if (ret_size)
 		*ret_size = size;
 	node_put(table, node);
 	return node;
+}
+
+static struct node *look_up(const char *path, struct view_attr attr, uint64_t *ret_size)
+{
+	return look_up_by(path, attr, TID, ret_size);
 }
 
 static struct rendering rendering_of(struct view_attr attr, size_t size)
@@ -295,6 +301,36 @@ static void sizes_are_remembered_past_the_cache(void **state)
 	node_release(table, c);
 	node_table_stats(table, &stats);
 	assert_true(stats.cached_bytes <= CACHE);
+}
+
+static void two_who_were_told_no_size_do_without_pages(void **state)
+{
+	struct node_open how;
+	uint64_t size;
+
+	/* A path walk may look up twice, and has both answers before it goes on. */
+	look_up("one", file(1), NULL);
+	struct node *one = look_up("one", file(1), NULL);
+	assert_int_equal(open_by(one, file(1), 10, TID, &how), 0);
+	assert_false(how.direct);
+	/* Whoever comes now is told the size. */
+	look_up_by("one", file(1), OTHER, &size);
+	assert_int_equal(size, 10);
+	assert_int_equal(open_by(one, file(1), 10, OTHER, &how), 0);
+	assert_false(how.direct);
+	node_release(table, one);
+	node_release(table, one);
+
+	static const pid_t seconds[][2] = {{TID, OTHER}, {TID, 0}, {0, 0}};
+	for (size_t i = 0; i < ARRAY_SIZE(seconds); i++) {
+		char path[2] = {'a' + i};
+
+		look_up_by(path, file(1), seconds[i][0], NULL);
+		struct node *node = look_up_by(path, file(1), seconds[i][1], NULL);
+		assert_int_equal(open_by(node, file(1), 10, TID, &how), 0);
+		assert_true(how.direct);
+		node_release(table, node);
+	}
 }
 
 static void pages_are_kept_for_the_same_bytes_only(void **state)
@@ -661,6 +697,7 @@ int main(void)
 		TEST(a_size_is_told_once_it_is_known),
 		TEST(a_stream_tells_the_size_of_the_moment),
 		TEST(sizes_are_remembered_past_the_cache),
+		TEST(two_who_were_told_no_size_do_without_pages),
 		TEST(pages_are_kept_for_the_same_bytes_only),
 		TEST(an_unrendered_node_is_opened_as_it_is_now),
 		TEST(an_old_version_keeps_its_size_while_open),
