@@ -306,7 +306,8 @@ static void check_accepted(const struct ksymfs *fs, const struct tracefs *tracef
 {
 	_cleanup_free_ char *events = usdt_read(fs, pid, "uprobe_events");
 
-	assert_true(count_lines_with_prefix(events, "p:") >= at_least);
+	if (count_lines_with_prefix(events, "p:") < at_least)
+		fail_msg("fewer than %zu in:\n%s", at_least, events);
 	assert_int_equal(count_lines_with_prefix(events, "p:"), count_lines(events));
 	add_events(tracefs, events);
 	remove_events(tracefs, events);
@@ -335,6 +336,18 @@ static void test_tracefs_accepts(void **state)
 /* Every form of argument that a note can have, and names that tracefs would not take. */
 static void test_tracefs_arguments(void **state)
 {
+#ifdef __aarch64__
+	static const char *const args[] = {
+		"-4@42 1@-56 8@18446744073709551615 -8@-9223372036854775808 2@0xffff",
+		"-1@[x0] 8@[x29, -1280] 8@[sp] -2@[sp, 48] 4@[x9, 2147483647]",
+		"8@[x0, -9223372036854775807] 8@[x1, x2, lsl 3] 4@[x1, w2, sxtw]",
+		"8f@d0 8@d1 1@w0 -1@w30 2@w15 4@w8 8@x9 8@[x21, #:lo12:.LANCHOR2]",
+		"x0 [x1, 4] 16@x0 5",
+		"8@x0 8@x1 8@x2 8@x3 8@x4 8@x5 8@x6 8@x7 8@x8 8@x29 8@x30 8@sp",
+	};
+	static const char many_arg[] = "8@[x29, -12345678] ";
+#else
+	static const char many_arg[] = "8@-12345678(%rbp) ";
 	static const char *const args[] = {
 		"-4@$42 1@$-56 8@$18446744073709551615 -8@$-9223372036854775808 2@$0xffff",
 		"-1@(%rdi) 8@-1280(%rbp) 8@(%rsp) -2@4194304 4@2147483647(%rax)",
@@ -343,9 +356,14 @@ static void test_tracefs_arguments(void **state)
 		"%eax 4(%esi) 16@%rax 8@%rip 8@%ds 8@%rbp 8@%rsi 8@%rdx 8@%ax $5",
 		"8@%rax 8@%rbx 8@%rcx 8@%rdx 8@%rsi 8@%rdi 8@%rbp 8@%rsp 8@%r10 8@%r11 8@%r12",
 	};
+#endif
 	static const char *const names[] = {"", "1", "a-b", "a b", "a/b", "\xff", "if", "sched"};
 	struct ksymfs *fs = *state;
 	struct elf_plan plan = elf_plan_default();
+
+#ifdef __aarch64__
+	plan.machine = EM_AARCH64;
+#endif
 	struct tracefs tracefs = tracefs_open();
 	_cleanup_child_ struct child *child = child_start();
 	_cleanup_text_ struct text notes = {}, file = {};
@@ -367,7 +385,7 @@ static void test_tracefs_arguments(void **state)
 	_cleanup_text_ struct text many = {};
 
 	for (int i = 0; i < 400; i++)
-		text_puts(&many, "8@-12345678(%rbp) ");
+		text_puts(&many, many_arg);
 	text_putc(&many, '\0');
 	elf_note(&notes, &plan, 0x12040, 0, 0, "kstest_made", "many", many.data);
 	elf_make(&file, &plan, &notes);
