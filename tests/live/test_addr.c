@@ -182,7 +182,10 @@ static void assert_lived(const struct ksymfs *fs, const struct life *life)
 	uint64_t added = event_time(fs, "ksym-add", life->symbol);
 	uint64_t removed = event_time(fs, "ksym-del", life->symbol);
 
-	assert_true(added < life->during && life->during < removed);
+	if (life->during <= added || life->during >= removed)
+		fail_msg("%s was there at %" PRIu64 ", but added at %" PRIu64
+			 " and removed at %" PRIu64,
+			 life->symbol, life->during, added, removed);
 	assert_true(names(answer_at(fs, life->addr, life->during), life->symbol));
 	assert_true(names(answer_at(fs, life->addr, added), life->symbol));
 	assert_true(names(answer_at(fs, life->addr, added + 1000), life->symbol));
