@@ -8,7 +8,7 @@
  * text of its own leaf and, of the leaves from the nearest lower to the nearest higher address, the
  * text that has sizes.
  *
- * How far a symbol reaches is decided in one place, symbol_size(), and freed_size().
+ * How far a symbol reaches is decided in symsize.c.
  */
 #include "core/symtab.h"
 
@@ -18,11 +18,9 @@
 #include "core/bounds.h"
 #include "core/leaves.h"
 #include "core/module_names.h"
+#include "core/symsize.h"
 
 #define KINDS (SYMBOL_FREED + 1)
-
-/* What the kernel makes room for code and data in; the smallest of all its page sizes. */
-#define AREA_UNIT UINT64_C(4096)
 
 #define NAME_BLOCK_BYTES ((size_t)64 * 1024)
 
@@ -142,132 +140,6 @@ static struct symbol *find_same(const struct symtab *table, const struct symbol 
 	return NULL;
 }
 
-static bool is_freed(const struct symbol *symbol)
-{
-	return symbol->kind == SYMBOL_FREED;
-}
-
-/* The first one at a place or behind it that is there; NULL. */
-static const struct symbol *next_there(const struct symtab *table, struct place place)
-{
-	const struct symbol *symbol;
-
-	while ((symbol = leaves_at(&table->leaves, place)) && is_freed(symbol))
-		place = leaves_after(&table->leaves, place);
-	return symbol;
-}
-
-/*
- * The first symbol of the nearest address below that has one which is there. Without such an
- * address: the first of all.
- */
-static struct place place_below(const struct symtab *table, uint64_t addr)
-{
-	struct place place = leaves_find(&table->leaves, addr);
-
-	while (leaves_before(&table->leaves, place, &place)) {
-		const struct symbol *symbol = leaves_at(&table->leaves, place);
-
-		if (!is_freed(symbol))
-			return leaves_find(&table->leaves, symbol->addr);
-	}
-	return (struct place){0, 0};
-}
-
-/*
- * How far a symbol reaches that was not freed, next being the first such one of a higher address,
- * or NULL.
- */
-static uint64_t symbol_size(const struct bounds *bounds, const struct symbol *symbol,
-			    const struct symbol *next)
-{
-	uint64_t addr = symbol->addr;
-	uint64_t room = (next ? next->addr : UINT64_MAX) - addr;
-
-	if (symbol->len)
-		return MIN(symbol->len, room);
-	if (symbol->kind == SYMBOL_BPF_PROG)
-		return 0;
-	if (symbol->kind != SYMBOL_CORE && symbol->kind != SYMBOL_MODULE)
-		return MIN(AREA_UNIT, room);
-
-	uint64_t end = bounds_end(bounds, addr);
-
-	if (end)
-		return MIN(end - addr, room);
-	/* Marks the end of a section, or is in one of which the kernel names nothing. */
-	if (symbol->kind == SYMBOL_CORE && bounds->count)
-		return 0;
-	if (next && next->module == symbol->module && !bounds_end(bounds, next->addr))
-		return room;
-	return MIN(AREA_UNIT - addr % AREA_UNIT, room);
-}
-
-/* Does one of the symbols of the nearest address below, or of this one, reach over addr? */
-static bool is_covered(const struct symtab *table, const struct bounds *bounds, uint64_t addr)
-{
-	const struct symbol *next = next_there(table, leaves_find_above(&table->leaves, addr));
-	struct place place = leaves_find(&table->leaves, addr);
-	const struct symbol *symbol;
-
-	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr == addr;
-	     place = leaves_after(&table->leaves, place))
-		if (!is_freed(symbol))
-			return true;
-	for (place = place_below(table, addr);
-	     (symbol = leaves_at(&table->leaves, place)) && symbol->addr < addr;
-	     place = leaves_after(&table->leaves, place))
-		if (!is_freed(symbol) && symbol_size(bounds, symbol, next) > addr - symbol->addr)
-			return true;
-	return false;
-}
-
-/* The same of one that was freed, next being the first of any kind of a higher address, or NULL. */
-static uint64_t freed_size(const struct symtab *table, const struct bounds *bounds,
-			   const struct symbol *symbol, const struct symbol *next)
-{
-	uint64_t room = (next ? next->addr : UINT64_MAX) - symbol->addr;
-
-	return is_covered(table, bounds, symbol->addr) ? 0 : MIN(symbol->len, room);
-}
-
-static uint64_t size_at(const struct symtab *table, const struct symbol *symbol)
-{
-	struct place above = leaves_find_above(&table->leaves, symbol->addr);
-
-	if (is_freed(symbol))
-		return freed_size(table, &table->bounds, symbol, leaves_at(&table->leaves, above));
-	return symbol_size(&table->bounds, symbol, next_there(table, above));
-}
-
-/* The sizes of all symbols of a leaf. */
-static void leaf_sizes(const struct symtab *table, const struct bounds *bounds, size_t i,
-		       uint64_t sizes[LEAF_SYMBOLS])
-{
-	const struct leaf *leaf = table->leaves.array[i];
-	const struct symbol *last = &leaf->symbols[leaf->count - 1];
-	struct place above = leaves_find_above(&table->leaves, last->addr);
-	const struct symbol *any = leaves_at(&table->leaves, above);
-	const struct symbol *next = next_there(table, above);
-	/* Of the last address there may be more in the next leaf. */
-	const struct symbol *lowest = next_there(table, (struct place){i + 1, 0});
-
-	for (size_t k = leaf->count; k-- > 0;) {
-		const struct symbol *symbol = &leaf->symbols[k];
-
-		if (symbol < last && symbol[1].addr != symbol->addr) {
-			any = &symbol[1];
-			next = lowest;
-		}
-		if (is_freed(symbol)) {
-			sizes[k] = freed_size(table, bounds, symbol, any);
-		} else {
-			sizes[k] = symbol_size(bounds, symbol, next);
-			lowest = symbol;
-		}
-	}
-}
-
 /* A reader of the whole would see a difference. */
 static void table_changed(struct symtab *table)
 {
@@ -278,11 +150,11 @@ static void table_changed(struct symtab *table)
 /* The nearest symbols below addr, and those freed around it, may reach more or less far. */
 static void sizes_around_changed(struct symtab *table, uint64_t addr)
 {
-	struct place place = place_below(table, addr);
+	struct place place = symsize_below(&table->leaves, addr);
 	const struct symbol *symbol;
 
 	for (; (symbol = leaves_at(&table->leaves, place)) &&
-	       (symbol->addr <= addr || is_freed(symbol));
+	       (symbol->addr <= addr || symbol_is_freed(symbol));
 	     place = leaves_after(&table->leaves, place))
 		leaf_drop_text(table->leaves.array[place.leaf], SYMTAB_KSYMS);
 }
@@ -318,7 +190,7 @@ static int rank(const struct symbol *symbol)
 {
 	if (symbol->kind == SYMBOL_CORE || symbol->kind == SYMBOL_MODULE)
 		return 0;
-	return is_freed(symbol) ? 1 : 2;
+	return symbol_is_freed(symbol) ? 1 : 2;
 }
 
 /* Behind those of its address that come before it. */
@@ -481,7 +353,7 @@ int symtab_add_all(struct symtab *table, const struct symbol *symbols, size_t co
 static void update_symbol(struct symtab *table, struct place place, const struct symbol *symbol)
 {
 	struct symbol *found = leaves_at(&table->leaves, place);
-	uint64_t size = size_at(table, found);
+	uint64_t size = symsize_at(&table->leaves, &table->bounds, found);
 
 	table->kind_count[found->kind]--;
 	found->len = symbol->len;
@@ -490,7 +362,7 @@ static void update_symbol(struct symtab *table, struct place place, const struct
 	found->prog_id = symbol->prog_id;
 	found->kind = symbol->kind;
 	table->kind_count[found->kind]++;
-	if (size_at(table, found) != size) {
+	if (symsize_at(&table->leaves, &table->bounds, found) != size) {
 		sizes_around_changed(table, found->addr);
 		table_changed(table);
 	}
@@ -508,8 +380,8 @@ int symtab_update(struct symtab *table, const struct symbol *symbol)
 	const struct symbol same = *found;
 
 	for (; found && found->addr == same.addr; found = leaves_at(&table->leaves, place)) {
-		if (is_freed(found) == is_freed(symbol) && strcmp(found->name, same.name) == 0 &&
-		    same_string(found->module, same.module))
+		if (symbol_is_freed(found) == symbol_is_freed(symbol) &&
+		    strcmp(found->name, same.name) == 0 && same_string(found->module, same.module))
 			update_symbol(table, place, symbol);
 		place = leaves_after(&table->leaves, place);
 	}
@@ -570,7 +442,8 @@ static void replace_bounds(struct symtab *table, const struct bounds *new, uint6
 {
 	bool first_or_last = !new->count || !table->bounds.count;
 	bool changed = false;
-	struct place place = first_or_last ? (struct place){0, 0} : place_below(table, start);
+	struct place place =
+		first_or_last ? (struct place){0, 0} : symsize_below(&table->leaves, start);
 
 	for (size_t i = place.leaf; i < table->leaves.count; i++) {
 		struct leaf *leaf = table->leaves.array[i];
@@ -578,8 +451,8 @@ static void replace_bounds(struct symtab *table, const struct bounds *new, uint6
 
 		if (!first_or_last && leaf->symbols[0].addr >= end)
 			break;
-		leaf_sizes(table, &table->bounds, i, was);
-		leaf_sizes(table, new, i, is);
+		symsize_leaf(&table->leaves, &table->bounds, i, was);
+		symsize_leaf(&table->leaves, new, i, is);
 		if (memcmp(was, is, leaf->count * sizeof(was[0])) != 0) {
 			leaf_drop_text(leaf, SYMTAB_KSYMS);
 			changed = true;
@@ -630,18 +503,18 @@ static bool is_offset(const struct symbol *symbol)
 static bool lookup_there(const struct symtab *table, uint64_t addr, struct place above,
 			 struct symtab_hit *ret)
 {
-	const struct symbol *next = next_there(table, above), *symbol;
-	struct place place = addr == UINT64_MAX ? above : place_below(table, addr + 1);
+	const struct symbol *next = symsize_next(&table->leaves, above), *symbol;
+	struct place place = addr == UINT64_MAX ? above : symsize_below(&table->leaves, addr + 1);
 	size_t sharing = 0;
 
 	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr <= addr;
 	     place = leaves_after(&table->leaves, place)) {
-		if (is_freed(symbol))
+		if (symbol_is_freed(symbol))
 			continue;
 		sharing++;
 		if (ret->symbol || is_offset(symbol))
 			continue;
-		ret->size = symbol_size(&table->bounds, symbol, next);
+		ret->size = symsize_of(&table->bounds, symbol, next);
 		if (addr - symbol->addr < ret->size)
 			ret->symbol = symbol;
 	}
@@ -662,7 +535,9 @@ static bool lookup_freed(const struct symtab *table, uint64_t addr, struct place
 	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr <= addr;
 	     place = leaves_after(&table->leaves, place)) {
 		uint64_t size =
-			is_freed(symbol) ? freed_size(table, &table->bounds, symbol, next) : 0;
+			symbol_is_freed(symbol)
+				? symsize_freed(&table->leaves, &table->bounds, symbol, next)
+				: 0;
 
 		if (addr - symbol->addr < size) {
 			*ret = (struct symtab_hit){.symbol = symbol, .size = size};
@@ -691,7 +566,7 @@ const struct symbol *symtab_alias(const struct symtab *table, const struct symta
 
 	for (; (symbol = leaves_at(&table->leaves, place)) && symbol->addr == hit->symbol->addr;
 	     place = leaves_after(&table->leaves, place)) {
-		if (symbol != hit->symbol && !is_freed(symbol) && n-- == 0)
+		if (symbol != hit->symbol && !symbol_is_freed(symbol) && n-- == 0)
 			return symbol;
 	}
 	return NULL;
@@ -705,7 +580,7 @@ int symtab_visit(const struct symtab *table, uint64_t start, symtab_visit_fn *vi
 		const struct leaf *leaf = table->leaves.array[place.leaf];
 		uint64_t sizes[LEAF_SYMBOLS];
 
-		leaf_sizes(table, &table->bounds, place.leaf, sizes);
+		symsize_leaf(&table->leaves, &table->bounds, place.leaf, sizes);
 		for (size_t k = place.index; k < leaf->count; k++) {
 			int r = visit(&leaf->symbols[k], sizes[k], arg);
 
@@ -745,7 +620,7 @@ int symtab_render(struct symtab *table, enum symtab_format format, struct snapsh
 			if (!leaf->text[format]) {
 				uint64_t sizes[LEAF_SYMBOLS];
 
-				leaf_sizes(table, &table->bounds, i, sizes);
+				symsize_leaf(&table->leaves, &table->bounds, i, sizes);
 
 				int r = leaf_render(leaf, format, sizes);
 
