@@ -3,13 +3,7 @@
  * From machine code back to source: lines, source and addr/ of programs that are loaded, unloaded
  * and hardened, against prog_info's jited_line_info, entry by entry and byte by byte.
  */
-#include <time.h>
-
 #include "core/asm.h"
-#include "core/elfimage.h"
-#include "core/lineinfo.h"
-#include "core/prog.h"
-#include "core/xlated.h"
 #include "tests/live/subject.h"
 
 #define HARDEN_SYSCTL "/proc/sys/net/core/bpf_jit_harden"
@@ -245,61 +239,6 @@ static void test_hardened_functions(void **state)
 	free(tool("eu-elflint %s/bpf/by-id/%" PRIu32 "/elf", fs->dir, id));
 }
 
-/* ---- how long it takes ---- */
-
-static double cpu_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
-}
-
-static double render_all(const struct prog *prog)
-{
-	double start = cpu_ms();
-	_cleanup_lineinfo_ struct lineinfo lines = {};
-	_cleanup_text_ struct text text = {};
-	_cleanup_snapshot_ struct snapshot *elf = NULL;
-
-	assert_int_equal(lineinfo_read(prog, &lines), 0);
-	lineinfo_write_lines(&lines, prog, &text);
-	assert_int_equal(lineinfo_write_source(&lines, &text), 0);
-	assert_int_equal(xlated_write(prog, &lines, NULL, &text), 0);
-	if (asm_is_available())
-		assert_int_equal(asm_write(prog, &lines, NULL, elfimage_host_machine(), &text), 0);
-	assert_int_equal(elfimage_write(prog, &lines, elfimage_host_machine(), &elf), 0);
-	return cpu_ms() - start;
-}
-
-static void test_time(void **state)
-{
-	_cleanup_object_ struct bpf_object *object = load_object("many_lines");
-	struct blob_pool *pool;
-	struct prog_reader *reader;
-	struct prog *prog;
-	double best = 1e9;
-
-	assert_int_equal(blob_pool_create(&pool), 0);
-	assert_int_equal(prog_reader_create(pool, &reader), 0);
-	assert_int_equal(prog_capture(reader, prog_id(object_prog_fd(object, "many_lines")), &prog),
-			 0);
-	assert_true(prog->info.xlated_prog_len / sizeof(struct bpf_insn) >= 4000);
-	for (int i = 0; i < 5; i++)
-		best = MIN(best, render_all(prog));
-	print_message("# %zu instructions, %zu records: all files in %.1f ms of CPU\n",
-		      prog->info.xlated_prog_len / sizeof(struct bpf_insn),
-		      lineinfo_record_count(prog), best);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	/* A guest may be emulated, and then that is what takes the time. */
-	if (!getenv("KSYMFS_GUEST"))
-		assert_true(best < 20);
-#endif
-	prog_unref(prog);
-	prog_reader_destroy(reader);
-	blob_pool_destroy(pool);
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -310,7 +249,6 @@ int main(void)
 		cmocka_unit_test(test_past),
 		cmocka_unit_test_teardown(test_hardened_single, restore_harden),
 		cmocka_unit_test_teardown(test_hardened_functions, restore_harden),
-		cmocka_unit_test(test_time),
 	};
 
 	if (make_work_dir() < 0)
