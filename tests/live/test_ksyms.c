@@ -284,7 +284,7 @@ static void test_core_addresses_against_kernel(void **state)
 	kernel = open_kernelname();
 	read_ksyms(fs, &list);
 	srandom(getpid());
-	while (asked < 10000) {
+	while (asked < rounds_of(10000)) {
 		const struct symbol_row *row = &list.rows[random() % list.count];
 
 		if (row->module[0] || row->addr < UINT64_C(1) << 63 || !row->size)
@@ -411,7 +411,7 @@ static void load_and_look(const struct ksymfs *fs, int variant, bool whole)
 
 static void test_load_then_look(void **state)
 {
-	for (int i = 0; i < LOADS; i++)
+	for (int i = 0; i < rounds_of(LOADS); i++)
 		load_and_look(*state, VARIANT + 0x1000 + i, i % 20 == 0);
 }
 
