@@ -55,7 +55,7 @@ TOOLS_OF = {
 }
 TOOL_PATHS = ('/usr/sbin', '/usr/bin')
 # Those that programs load when they run.
-LOADED_LIBRARIES = ('libcapstone.so.4',)
+LOADED_LIBRARIES = ('libcapstone.so.4', 'libgcc_s.so.1')
 # Prints what Python has opened by then; what has a Python.
 PYTHON_FILES = 'import collections, mmap, os, re, stat, struct, subprocess, sys; ' \
     'import encodings.ascii, encodings.latin_1; ' \

@@ -87,6 +87,16 @@ bool kernel_maps_direct_io(const struct ksymfs *fs)
 	return true;
 }
 
+void need_resend(const struct ksymfs *fs)
+{
+	ksymfs_crash(fs);
+	_cleanup_free_ char *requests = ksymfs_value(fs, "handover_requests", "status");
+
+	assert_non_null(requests);
+	if (strcmp(requests, "sent again") != 0)
+		skip_because("this kernel sends no request again (6.9)");
+}
+
 struct kernelname *open_kernelname(void)
 {
 	struct kernelname *kernelname;

@@ -96,6 +96,11 @@ bool kernel_has_passthrough(void);
  * process's open file are kept. */
 struct ksymfs;
 bool kernel_maps_direct_io(const struct ksymfs *fs);
+/*
+ * Whoever waits for an answer when the daemon dies gets it from the next one. Crashes it once, and
+ * skips the running test where he is told to try again instead.
+ */
+void need_resend(const struct ksymfs *fs);
 /* The kernel's %pS; skips the running test where it cannot be asked. */
 struct kernelname *open_kernelname(void);
 

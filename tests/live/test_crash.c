@@ -307,22 +307,12 @@ static void strike(struct company *company, pid_t victim, int signal, unsigned i
 	ksymfs_replace(company->fs, victim, signal);
 }
 
-/* Without, whoever waits for an answer when the daemon dies is told to try again. */
-static void require_resend(const struct ksymfs *fs)
-{
-	ksymfs_crash(fs);
-	_cleanup_free_ char *requests = ksymfs_value(fs, "handover_requests", "status");
-	assert_non_null(requests);
-	if (strcmp(requests, "sent again") != 0)
-		skip_because("this kernel sends no request again (6.9)");
-}
-
 static void test_kills(void **state)
 {
 	struct ksymfs *fs = *state;
 	struct company company;
 
-	require_resend(fs);
+	need_resend(fs);
 	unsigned int kills = times(KILLS), before = handovers_of(fs);
 
 	gather(fs, &company);
@@ -347,7 +337,7 @@ static void test_reloads(void **state)
 	struct ksymfs *fs = *state;
 	struct company company;
 
-	require_resend(fs);
+	need_resend(fs);
 	unsigned int reloads = times(RELOADS), before = handovers_of(fs);
 
 	gather(fs, &company);

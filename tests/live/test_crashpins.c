@@ -370,6 +370,8 @@ static bool has_gone_on(void *arg)
 static void test_what_is_open_goes_on(void **state)
 {
 	struct ksymfs *fs = *state;
+
+	need_resend(fs);
 	struct jail *jail = jail_start(fill_big, NULL);
 	struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
 					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
