@@ -266,7 +266,8 @@ static int add_at(struct answer *answer, const struct listing *list, uint64_t pl
 			   name);
 	if (len < 0 || (size_t)len >= sizeof(path))
 		return -ENAMETOOLONG;
-	if (answer->plus && entry->is_fixed)
+	/* Of a file nobody is told that its size is 0 who has not asked (node.h). */
+	if (answer->plus && entry->is_fixed && entry->kind != VIEW_FILE)
 		return add_looked_up(answer, name, path, entry, place + 1);
 	return add_plain(answer, name, node_ino(path, len), view_kind_type(entry->kind), place + 1);
 }

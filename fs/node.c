@@ -302,22 +302,25 @@ static uint64_t choose_ino(struct node_table *table, const char *path, size_t le
 	}
 }
 
-/* Is this the version of path that a lookup with attr means? */
-static bool is_version(const struct node *node, const char *path, const struct view_attr *attr)
+/* Is this the version of path that a thread's lookup with attr means? */
+static bool is_version(const struct node *node, const char *path, const struct view_attr *attr,
+		       pid_t tid)
 {
 	if (node->kind != attr->kind || node->generation != attr->generation ||
 	    strcmp(node->path, path) != 0)
 		return false;
-	/* Nobody has seen anything of a volatile one before it is rendered. */
-	return attr->generation != VIEW_VOLATILE || !node->rendered;
+	/* What is volatile is another version as soon as somebody has seen something of it. */
+	if (node->rendered)
+		return attr->generation != VIEW_VOLATILE;
+	return node->kind != VIEW_FILE || (tid && node->looked_up_by == tid);
 }
 
 static struct node *find_version(struct node_table *table, const char *path, uint64_t ino,
-				 const struct view_attr *attr)
+				 const struct view_attr *attr, pid_t tid)
 {
 	struct node *node = *path_bucket(table, ino);
 
-	while (node && !(node->ino == ino && is_version(node, path, attr)))
+	while (node && !(node->ino == ino && is_version(node, path, attr, tid)))
 		node = node->next_path;
 	return node;
 }
@@ -345,20 +348,12 @@ static struct node *make_version(struct node_table *table, const char *path, uin
 	return add_node(table, path, id, ino, attr);
 }
 
-/* Somebody is told that the size is 0. */
-static void tell_no_size(struct node *node, pid_t tid)
-{
-	if (node->sizeless_for && node->sizeless_for != tid)
-		node->size_in_doubt = true;
-	node->sizeless_for = tid ?: -1;
-}
-
 int node_lookup(struct node_table *table, const char *path, const struct view_attr *attr, pid_t tid,
 		struct node **ret, uint64_t *ret_size)
 {
 	LOCKED(&table->lock);
 	uint64_t ino = choose_ino(table, path, strlen(path));
-	struct node *node = find_version(table, path, ino, attr);
+	struct node *node = find_version(table, path, ino, attr, tid);
 
 	if (!node)
 		node = make_version(table, path, ino, attr);
@@ -370,8 +365,7 @@ int node_lookup(struct node_table *table, const char *path, const struct view_at
 		*ret_size = attr->size;
 	else
 		*ret_size = node->rendered ? node->size : 0;
-	if (node->kind == VIEW_FILE && !node->rendered)
-		tell_no_size(node, tid);
+	node->looked_up_by = tid;
 	*ret = node;
 	return 0;
 }
@@ -531,7 +525,7 @@ int node_open(struct node_table *table, struct node *node, const struct view_att
 	bool is_fresh = tid && node->rendered_for == tid;
 
 	node->rendered_for = 0;
-	*ret = (struct node_open){.direct = node->kind == VIEW_STREAM || node->size_in_doubt};
+	*ret = (struct node_open){.direct = node->kind == VIEW_STREAM};
 	if (node->kind == VIEW_STREAM && !(node->opens && !is_current(node, now)))
 		return NODE_RENDER;
 	if (!node->rendered)

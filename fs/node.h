@@ -13,7 +13,8 @@
  *
  * A node is rendered when somebody asks for its size or opens it; when it is looked up, only where
  * that is quick (view.h). Once it is rendered, its size is told at each lookup, and while a handle
- * is open its content stays: all handles of a node share one snapshot. Unopened snapshots are kept
+ * is open its content stays: all handles of a node share one snapshot. Before, each thread that
+ * looks it up gets a node of its own. Unopened snapshots are kept
  * in a cache of bounded size, and sizes are remembered past that.
  *
  * The table renders nothing: where content is needed, it says so (NODE_RENDER) and takes the result
@@ -69,13 +70,13 @@ struct node {
 	 */
 	pid_t rendered_for;
 	/*
-	 * The thread that was told a size of 0 before this was rendered. Where a second one was,
-	 * too, the kernel may take that for the size when it already has the true one, and drop the
-	 * true one in turn: whoever reads page by page would meet the end at once. Then each reads
-	 * past the page cache.
+	 * Before it is rendered: the thread that looked it up last, and was told a size of 0. It is
+	 * nobody else's: the kernel might take that for the size when another has the true one
+	 * already, and drop a true one that is under way. Who reads page by page, or copies by
+	 * sendfile(2), would meet the end at once. The thread itself has its answer before it goes
+	 * on. 0: nobody that we can see.
 	 */
-	pid_t sizeless_for;
-	bool size_in_doubt;
+	pid_t looked_up_by;
 
 	struct node *next_id, *next_path; /* hash chains */
 	bool in_cache;			  /* unopened, with a snapshot */

@@ -344,8 +344,8 @@ def make_archive(arch, root, sysroot, tests):
 
 def run(root, tests, seconds, cpus=2, memory=1024, append='', arch='amd64', sysroot=''):
     """Runs tests on the kernel in root, with the sysroot's tools and libraries. Yields a record for
-    each as it ends; one without a name with, if the guest did not come to its end, an error and the
-    test that ran then. seconds: of processor time."""
+    each as it ends; one without a name with, if the guest did not come to its end, an error.
+    seconds: of processor time."""
     if not shutil.which(MACHINES[arch]['qemu']):
         raise Missing(f'no {MACHINES[arch]["qemu"]}: scripts/deps matrix')
     archive = make_archive(arch, root, sysroot, tests)
@@ -380,5 +380,4 @@ def run(root, tests, seconds, cpus=2, memory=1024, append='', arch='amd64', sysr
         if not told.done:
             error = f'in {told.running or "no test"}' + \
                 (f', after {patience.used:.0f} s of processor time' if timed_out else '')
-        yield {'name': None, 'release': told.release, 'running': told.running, 'error': error,
-               'console': said}
+        yield {'name': None, 'release': told.release, 'error': error, 'console': said}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """README's table of kernels: what passed of which live test on which of them, and what is missing.
 
-A run replaces the cells of the tests that it ran. Cells that are of another release of a kernel go
-when a newer one has been run.
+A run replaces the cells of the tests that it was to run. Those of another release of a kernel go
+with the first of a run.
 """
 import fcntl
 import os
@@ -22,6 +22,10 @@ def cells_of(line):
 
 def line_of(cells):
     return '| ' + ' | '.join(cell.replace('|', '/') for cell in cells) + ' |\n'
+
+
+def said(passed, failed):
+    return f'{passed}, {failed} failed' if failed else str(passed)
 
 
 class Table:
@@ -52,20 +56,23 @@ class Table:
                 cells.pop(kernel, None)
             self.missing = {key: reasons for key, reasons in self.missing.items()
                             if key[0] != kernel}
-        failed = len(count.failures)
-        self.passed.setdefault(label, {})[kernel] = \
-            f'{count.passed}, {failed} failed' if failed else str(count.passed)
+        label = label.replace('|', '/')
+        self.passed.setdefault(label, {})[kernel] = said(count.passed, len(count.failures))
         reasons = {*count.lacks, *(reason for _, reason in count.skips),
                    *(f'failed: {name.rpartition(": ")[2]}' for name in count.failures)}
         self.missing[kernel, label] = [reason.replace('|', '/') for reason in reasons]
+
+    def sum(self, kernel):
+        cells = [cells[kernel] for cells in self.passed.values() if kernel in cells]
+        return said(sum(int(re.match(r'\d+', cell)[0]) for cell in cells),
+                    sum(int(number) for cell in cells
+                        for number in re.findall(r'(\d+) failed', cell)))
 
     def text(self):
         kernels = [name for name in debian.KERNELS if name in self.releases]
         lines = [line_of(['test', *(f'{name} {self.releases[name]}' for name in kernels)]),
                  line_of(['---'] * (len(kernels) + 1))]
-        sums = [sum(int(cells[name].partition(',')[0]) for cells in self.passed.values()
-                    if name in cells) for name in kernels]
-        lines.append(line_of([ALL, *map(str, sums)]))
+        lines.append(line_of([ALL, *(self.sum(name) for name in kernels)]))
         for label in sorted(self.passed):
             cells = self.passed[label]
             if cells:
@@ -75,7 +82,7 @@ class Table:
             for reason in reasons:
                 where.setdefault(reason, {}).setdefault(kernel, []).append(label)
         if where:
-            lines += ['\n', line_of(['what the kernel lacks, or the guest', 'where']),
+            lines += ['\n', line_of(['what the kernel lacks, or the guest, or what failed', 'where']),
                       line_of(['---'] * 2)]
         for reason in sorted(where):
             there = where[reason]

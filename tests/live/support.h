@@ -90,11 +90,11 @@ bool kernel_has_struct_ops_symbols(void);
 /* What `status` says of health where nothing was taken away: ok, or degraded, where the kernel's
  * %pS cannot be asked. */
 const char *kernel_health(void);
+struct ksymfs;
 /* Reads by the kernel from a file that it was given (passthrough, 6.9). */
 bool kernel_has_passthrough(void);
 /* Files that are read past the page cache can be mapped shared (6.6); if not, pages of a pinned
  * process's open file are kept. */
-struct ksymfs;
 bool kernel_maps_direct_io(const struct ksymfs *fs);
 /*
  * Whoever waits for an answer when the daemon dies gets it from the next one. Crashes it once, and

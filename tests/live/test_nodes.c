@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -138,10 +139,14 @@ static void many_open_versions_keep_their_bytes(void **state)
 	}
 }
 
-/* Opens what is new each time, and what changes now and then. Ends with the first errno. */
+/*
+ * Opens what is new each time, and what changes now and then, and reads or copies a byte of it.
+ * Ends with the first errno.
+ */
 static int open_again_and_again(const struct ksymfs *fs)
 {
 	static const char *const files[] = {"status", "metrics", "bpf/programs"};
+	_cleanup_fd_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	for (int i = 0; i < 600; i++) {
 		_cleanup_fd_ int fd = ksymfs_open(fs, "%s", files[i % ARRAY_SIZE(files)]);
@@ -149,7 +154,7 @@ static int open_again_and_again(const struct ksymfs *fs)
 
 		if (fd < 0)
 			return errno;
-		ssize_t len = read(fd, &byte, 1);
+		ssize_t len = i % 2 ? read(fd, &byte, 1) : sendfile(null, fd, NULL, 1);
 
 		if (len != 1)
 			return len < 0 ? errno : ENODATA;

@@ -104,8 +104,10 @@ static bool has_extension(enum extension extension)
 	_cleanup_fd_ int fd = bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "probe", "GPL", insns,
 					    ARRAY_SIZE(insns), NULL);
 
-	if (fd < 0)
+	if (fd < 0) {
+		assert_int_equal(errno, EINVAL);
 		printf("# lacks: %s\n", extensions[extension].name);
+	}
 	return fd >= 0;
 }
 

@@ -303,34 +303,30 @@ static void sizes_are_remembered_past_the_cache(void **state)
 	assert_true(stats.cached_bytes <= CACHE);
 }
 
-static void two_who_were_told_no_size_do_without_pages(void **state)
+static void a_file_that_is_not_rendered_is_one_threads(void **state)
 {
-	struct node_open how;
+	const struct view_attr volatile_file = file(VIEW_VOLATILE), dir = {.kind = VIEW_DIR};
 	uint64_t size;
 
 	/* A path walk may look up twice, and has both answers before it goes on. */
-	look_up("one", file(1), NULL);
 	struct node *one = look_up("one", file(1), NULL);
-	assert_int_equal(open_by(one, file(1), 10, TID, &how), 0);
-	assert_false(how.direct);
-	/* Whoever comes now is told the size. */
-	look_up_by("one", file(1), OTHER, &size);
+	assert_ptr_equal(look_up("one", file(1), NULL), one);
+	struct node *two = look_up_by("one", file(1), OTHER, NULL);
+	assert_true(two != one && two->id != one->id && two->ino == one->ino);
+	/* Whoever comes later is told the size, and finds what has one. */
+	assert_int_equal(stat_by(one, file(1), 10, TID), 10);
+	assert_ptr_equal(look_up_by("one", file(1), OTHER + 1, &size), one);
 	assert_int_equal(size, 10);
-	assert_int_equal(open_by(one, file(1), 10, OTHER, &how), 0);
-	assert_false(how.direct);
-	node_release(table, one);
-	node_release(table, one);
 
-	static const pid_t seconds[][2] = {{TID, OTHER}, {TID, 0}, {0, 0}};
-	for (size_t i = 0; i < ARRAY_SIZE(seconds); i++) {
-		char path[2] = {'a' + i};
-
-		look_up_by(path, file(1), seconds[i][0], NULL);
-		struct node *node = look_up_by(path, file(1), seconds[i][1], NULL);
-		assert_int_equal(open_by(node, file(1), 10, TID, &how), 0);
-		assert_true(how.direct);
-		node_release(table, node);
-	}
+	one = look_up("volatile", volatile_file, NULL);
+	assert_ptr_equal(look_up("volatile", volatile_file, NULL), one);
+	assert_true(look_up_by("volatile", volatile_file, OTHER, NULL) != one);
+	/* Threads that cannot be seen are told apart from nobody. */
+	one = look_up_by("unseen", file(1), 0, NULL);
+	assert_true(look_up_by("unseen", file(1), 0, NULL) != one);
+	/* Only files have a size that is not known. */
+	one = look_up("dir", dir, NULL);
+	assert_ptr_equal(look_up_by("dir", dir, OTHER, NULL), one);
 }
 
 static void pages_are_kept_for_the_same_bytes_only(void **state)
@@ -697,7 +693,7 @@ int main(void)
 		TEST(a_size_is_told_once_it_is_known),
 		TEST(a_stream_tells_the_size_of_the_moment),
 		TEST(sizes_are_remembered_past_the_cache),
-		TEST(two_who_were_told_no_size_do_without_pages),
+		TEST(a_file_that_is_not_rendered_is_one_threads),
 		TEST(pages_are_kept_for_the_same_bytes_only),
 		TEST(an_unrendered_node_is_opened_as_it_is_now),
 		TEST(an_old_version_keeps_its_size_while_open),
