@@ -101,6 +101,13 @@ static void append_source(struct text *text, enum source_id id, int error, size_
 		text_puts(text, "off: by --capture-at-unload=off");
 		return;
 	}
+	if (id == SOURCE_UNLOAD && error == -EDEADLK) {
+		text_puts(text,
+			  "off: in this pid namespace the end of its first process could wait "
+			  "for the end of this one, and this one for that; run it in the "
+			  "host's pid namespace");
+		return;
+	}
 	text_printf(text, "%s: %s failed: ", sources[id].optional ? "off" : "missing",
 		    sources[id].tried);
 	if (id == SOURCE_KALLSYMS && error == -EACCES)

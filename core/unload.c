@@ -8,6 +8,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "core/clock.h"
@@ -101,11 +102,19 @@ static int find_prog_id(struct unload *unload)
 	return 0;
 }
 
+/* The number of the first one is fixed (PROC_PID_INIT_INO in include/linux/proc_ns.h). */
+static bool is_in_first_pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == 0xEFFFFFFC;
+}
+
 int unload_open(struct unload **ret)
 {
 	CLEANUP(unload_cleanup) struct unload *unload = calloc(1, sizeof(*unload));
 	int cpus = libbpf_num_possible_cpus();
-	int r = try_kernel();
+	int r = is_in_first_pid_namespace() ? try_kernel() : -EDEADLK;
 
 	if (!unload)
 		return -ENOMEM;

@@ -34,6 +34,10 @@
 struct unload;
 
 /*
+ * -EDEADLK: in a pid namespace below the first. When that ends with its first process, this one is
+ * ended too, and detaches; the kernel then waits for all tasks that are ending, of which the first
+ * process is one, and that waits for this (seen on Linux 6.1: for ever, and whoever detaches after
+ * that, too).
  * -EPERM, -EACCES: refused; -ESRCH, -ENOENT: this kernel has no such function, or no BTF;
  * -EOPNOTSUPP: this build has no such program; other errors of bpf(2); -ENOMEM.
  */

@@ -218,10 +218,13 @@ static void no_such_process_is_said(void **state)
 	rmdir("/tmp/ksymfs-pidns");
 }
 
-/* Who asks from outside of the daemon's pid namespace cannot be known: no self, no addresses. */
+/*
+ * Who asks from outside of the daemon's pid namespace cannot be known: no self, no addresses. And
+ * the namespace can end with the daemon in it, which has nothing to detach then.
+ */
 static void strangers_to_the_daemon_see_neither_self_nor_addresses(void **state)
 {
-	_cleanup_container_ struct container *container = container_start(0);
+	struct container *container = container_start(0);
 	char dir[] = "/tmp/ksymfs-inner-XXXXXX";
 
 	assert_non_null(mkdtemp(dir));
@@ -235,9 +238,11 @@ static void strangers_to_the_daemon_see_neither_self_nor_addresses(void **state)
 			     "! readlink %s/usdt/self && ! cat %s/ksyms 2>/dev/null'",
 			     container->pid, dir, dir, dir),
 			 0);
-	assert_int_equal(
-		run("nsenter -t %d -m -p -- %s umount %s", container->pid, getenv("KSYMFS"), dir),
-		0);
+	assert_int_equal(run("nsenter -t %d -m -- grep -q '^capture-at-unload: off: in this pid "
+			     "namespace' %s/status",
+			     container->pid, dir),
+			 0);
+	container_stop(container);
 	rmdir(dir);
 }
 
