@@ -10,13 +10,12 @@ void complain(const struct text *error, int r)
 {
 	const char *what_to_do = "";
 
-	if (error->len && !error->failed) {
-		fprintf(stderr, "ksymfs: %.*s\n", (int)error->len, error->data);
-		return;
-	}
 	if (r == -EMFILE)
 		what_to_do = "; raise this process's limit (ulimit -n)";
 	else if (r == -ENFILE)
 		what_to_do = "; raise the system's limit (sysctl fs.file-max)";
-	fprintf(stderr, "ksymfs: cannot go on: %s%s\n", strerror(-r), what_to_do);
+	if (error->len && !error->failed)
+		fprintf(stderr, "ksymfs: %.*s%s\n", (int)error->len, error->data, what_to_do);
+	else
+		fprintf(stderr, "ksymfs: cannot go on: %s%s\n", strerror(-r), what_to_do);
 }

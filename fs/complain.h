@@ -5,7 +5,7 @@
 
 #include "core/text.h"
 
-/* To stderr: error, or, where that says nothing, what the -errno r means and what helps. */
+/* To stderr: error, or, where that says nothing, what the -errno r means; and what helps. */
 void complain(const struct text *error, int r);
 
 #endif
