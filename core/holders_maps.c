@@ -68,8 +68,10 @@ static bool is_func_pointer(const struct btf *btf, uint32_t type_id)
 	return type && btf_is_func_proto(type);
 }
 
-/* Looks where the struct's function pointers were. It is the last part of the value: of
- * {common, data}, before 6.9 of {refcnt, state, data}. */
+/*
+ * Looks where the struct's function pointers were. It is the last part of the value: of
+ * {common, data}, before 6.9 of {refcnt, state, data}.
+ */
 static bool value_holds(const struct btf *btf, uint32_t value_type, const uint8_t *value,
 			size_t size, uint32_t id)
 {

@@ -5,7 +5,7 @@
  * No leaf is empty. A leaf keeps the text of its rows for each format until somebody drops it.
  *
  * Part of symtab.c, which owns what symbols point to and knows when text must go because of a
- * change elsewhere; what moves within and between leaves drops their text here.
+ * change elsewhere; what moves within and between leaves drops their text here. symsize.c reads it.
  */
 #ifndef CORE_LEAVES_H
 #define CORE_LEAVES_H

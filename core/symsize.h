@@ -34,7 +34,7 @@ uint64_t symsize_freed(const struct leaves *leaves, const struct bounds *bounds,
 /* Of any that is among the leaves. */
 uint64_t symsize_at(const struct leaves *leaves, const struct bounds *bounds,
 		    const struct symbol *symbol);
-/* Of all symbols of a leaf. */
+/* Of all symbols of the leaf of index i: as many of ret are set as it has. */
 void symsize_leaf(const struct leaves *leaves, const struct bounds *bounds, size_t i,
 		  uint64_t ret[LEAF_SYMBOLS]);
 

@@ -14,6 +14,7 @@ import guest
 README = os.path.join(guest.TOP, 'README.md')
 BEGIN, END = '<!-- scripts/vm --matrix -->\n', '<!-- end of scripts/vm --matrix -->\n'
 ALL = 'all of them'
+LACKS = 'what the kernel lacks, or the guest, or what failed'
 
 
 def cells_of(line):
@@ -82,8 +83,7 @@ class Table:
             for reason in reasons:
                 where.setdefault(reason, {}).setdefault(kernel, []).append(label)
         if where:
-            lines += ['\n', line_of(['what the kernel lacks, or the guest, or what failed', 'where']),
-                      line_of(['---'] * 2)]
+            lines += ['\n', line_of([LACKS, 'where']), line_of(['---'] * 2)]
         for reason in sorted(where):
             there = where[reason]
             lines.append(line_of([reason, ' '.join(
