@@ -366,6 +366,24 @@ static void note_load(const struct record *record, void *arg)
 		named->id = record->bpf.id;
 }
 
+/* Does the kernel give this name to this address, among others? */
+static bool is_in_kallsyms(uint64_t addr, const char *name)
+{
+	struct symbol_list list;
+
+	kallsyms_parse(read_path("/proc/kallsyms", NULL), &list);
+	symbol_list_sort(&list);
+	const struct symbol_row *row = symbol_find(&list, name, symbol_at(&list, addr));
+	bool found = row && row->addr == addr;
+
+	symbol_list_deinit(&list);
+	return found;
+}
+
+/*
+ * The records are of the functions, in their order. The first of several has two names on 5.10: its
+ * own, which is recorded, and the program's.
+ */
 static void assert_named_as_recorded(struct sources *sources, int prog_fd)
 {
 	CLEANUP(prog_cleanup) struct prog *prog = capture(sources, prog_fd);
@@ -375,9 +393,14 @@ static void assert_named_as_recorded(struct sources *sources, int prog_fd)
 	assert_int_equal(named.id, prog->id);
 	assert_int_equal(named.count, prog->func_count);
 	for (size_t i = 0; i < named.count; i++) {
-		assert_true(named.funcs[i].addr == prog->funcs[i].addr);
+		uint64_t addr = prog->funcs[i].addr;
+
+		assert_true(named.funcs[i].addr == addr);
 		assert_int_equal(named.funcs[i].len, prog->funcs[i].len);
-		assert_string_equal(named.funcs[i].name, prog->funcs[i].symbol);
+		if (i == 0 && named.count > 1 && is_in_kallsyms(addr, named.funcs[i].name))
+			assert_true(is_in_kallsyms(addr, prog->funcs[i].symbol));
+		else
+			assert_string_equal(named.funcs[i].name, prog->funcs[i].symbol);
 	}
 }
 
@@ -413,29 +436,21 @@ static void test_symbols(void **state)
 static void test_btf_symbols(void **state)
 {
 	static const char *const names[] = {"calls", "longname"};
-	struct symbol_list list;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		_cleanup_object_ struct bpf_object *object = load_object(names[i]);
 		struct bpf_program *program;
 
-		kallsyms_parse(read_path("/proc/kallsyms", NULL), &list);
-		symbol_list_sort(&list);
 		bpf_object__for_each_program(program, object)
 		{
 			CLEANUP(prog_cleanup)
 			struct prog *prog = capture(*state, bpf_program__fd(program));
 
 			assert_string_equal(prog->name, bpf_program__name(program));
-			for (size_t f = 0; f < prog->func_count; f++) {
-				const struct symbol_row *row =
-					symbol_at(&list, prog->funcs[f].addr);
-
-				assert_non_null(row);
-				assert_string_equal(row->name, prog->funcs[f].symbol);
-			}
+			for (size_t f = 0; f < prog->func_count; f++)
+				assert_true(
+					is_in_kallsyms(prog->funcs[f].addr, prog->funcs[f].symbol));
 		}
-		symbol_list_deinit(&list);
 	}
 }
 

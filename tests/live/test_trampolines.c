@@ -389,7 +389,12 @@ static void test_ends(void **state)
 
 		if (strcmp(row->module, "bpf") != 0)
 			continue;
-		assert_true(i + 1 == list.count || list.rows[i + 1].addr >= end);
+		/* A program of several functions has two names at its first on 5.10. */
+		if (i + 1 < list.count && row[1].addr < end &&
+		    (row[1].addr != row->addr || row[1].size != row->size))
+			fail_msg("%s of %" PRIu64 " bytes at %" PRIx64
+				 " reaches over %s at %" PRIx64,
+				 row->name, row->size, row->addr, row[1].name, row[1].addr);
 		_cleanup_free_ char *line = named(fs, end);
 		const struct symbol_row *next = symbol_at(&list, end);
 
