@@ -56,7 +56,7 @@ int blob_pool_create(struct blob_pool **ret)
 	}
 	pool->bucket_count = FIRST_BUCKETS;
 	pool->owned = true;
-	pthread_mutex_init(&pool->lock, NULL);
+	inheriting_mutex_init(&pool->lock);
 	*ret = pool;
 	return 0;
 }

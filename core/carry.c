@@ -67,7 +67,7 @@ static struct {
 		size_t count, size;
 	} inherited[CARRY_KINDS];
 	int fd;
-} region = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+} region = {.fd = -1};
 
 struct carry_root *carry_root(void)
 {
@@ -331,6 +331,7 @@ int carry_open(int fd, uint64_t generation)
 	region.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (region.fd < 0)
 		return -errno;
+	inheriting_mutex_init(&region.lock);
 	region.base = base;
 	region.head = base;
 	region.is_inherited = region.head->magic;
@@ -424,6 +425,8 @@ size_t carry_size(const void *block, size_t len)
 
 size_t carry_bytes(void)
 {
+	if (!region.base)
+		return 0;
 	LOCKED(&region.lock);
 	return region.used;
 }

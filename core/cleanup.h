@@ -50,6 +50,22 @@ static inline pthread_mutex_t *lock_mutex(pthread_mutex_t *mutex)
 	return mutex;
 }
 
+/*
+ * A mutex that inherits priority, for what real-time threads take too: who holds it while they wait
+ * runs as they do, and not when nobody else wants to. A kernel without CONFIG_FUTEX_PI has plain
+ * ones only.
+ */
+static inline void inheriting_mutex_init(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	if (pthread_mutex_init(mutex, &attr) != 0)
+		pthread_mutex_init(mutex, NULL);
+	pthread_mutexattr_destroy(&attr);
+}
+
 /* Holds a mutex to the end of the scope: `LOCKED(&table->lock);` */
 #define LOCKED_NAME(line) locked_##line
 #define LOCKED_LINE(mutex, line)                                                                   \

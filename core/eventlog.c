@@ -87,7 +87,7 @@ int eventlog_create(uint64_t max_bytes, struct eventlog **ret)
 
 	if (!log)
 		return -ENOMEM;
-	pthread_mutex_init(&log->lock, NULL);
+	inheriting_mutex_init(&log->lock);
 	log->block_size = MAX(max_bytes / BLOCKS, (uint64_t)MIN_BLOCK);
 	if (carry_is_open())
 		log->epoch = carry_root()->events_epoch;

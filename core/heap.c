@@ -12,6 +12,12 @@
 /* More than glibc asks for at once by itself. */
 #define GROWING_STEP ((size_t)256 << 10)
 
+/* What is asked for in huge pages. */
+static struct {
+	void *start;
+	size_t len;
+} huge;
+
 /*
  * glibc asks for memory by sbrk(), and for M_TOP_PAD more than it needs: that is what huge pages
  * are asked for. What lies ahead of the first of them stays allocated, and untouched, or it would
@@ -42,5 +48,14 @@ void heap_use_huge_pages(size_t bytes)
 	}
 	ahead = realloc(ahead, start - here - 2 * sizeof(size_t)) ?: ahead;
 	/* A kernel without huge pages goes on with small ones. */
-	madvise((void *)start, end - start, MADV_HUGEPAGE);
+	huge.start = (void *)start;
+	huge.len = end - start;
+	madvise(huge.start, huge.len, MADV_HUGEPAGE);
+}
+
+void heap_use_small_pages(void)
+{
+	if (huge.len)
+		madvise(huge.start, huge.len, MADV_NOHUGEPAGE);
+	huge.len = 0;
 }

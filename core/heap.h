@@ -23,5 +23,10 @@ static inline size_t heap_bytes(size_t size)
  * so far.
  */
 void heap_use_huge_pages(size_t bytes);
+/*
+ * Has what was not used of them come in small pages from now on: to clear a huge one takes
+ * milliseconds, in which whoever needs a few bytes of it holds up all that wait for him.
+ */
+void heap_use_small_pages(void);
 
 #endif

@@ -19,6 +19,8 @@
 /* A drain leaves a record that is too young to the next one; more than one in vain means a fault.
  */
 #define MAX_IN_VAIN 8
+/* Bytes, more than a record needs to tell of a load. */
+#define LOAD_RECORD_MAX 64
 
 int ring_read_count(const struct ring *ring, struct event_count *ret)
 {
@@ -49,14 +51,21 @@ int rings_fd(const struct rings *rings)
 	return rings->epoll_fd;
 }
 
-int rings_cpu_fd(const struct rings *rings, unsigned int cpu)
+static const struct ring *find_slot(const struct rings *rings, unsigned int cpu)
 {
 	unsigned int count = atomic_load_explicit(&rings->count, memory_order_acquire);
 
 	for (unsigned int i = 0; i < count; i++)
 		if (rings->slots[i].cpu == cpu)
-			return rings->slots[i].epoll_fd;
-	return -ENOENT;
+			return &rings->slots[i];
+	return NULL;
+}
+
+int rings_cpu_fd(const struct rings *rings, unsigned int cpu)
+{
+	const struct ring *ring = find_slot(rings, cpu);
+
+	return ring ? ring->epoll_fd : -ENOENT;
 }
 
 bool rings_pending(const struct rings *rings)
@@ -69,17 +78,77 @@ bool rings_pending(const struct rings *rings)
 	return false;
 }
 
+static void ring_copy(const struct ring *ring, size_t data_size, uint64_t pos, void *ret,
+		      size_t len)
+{
+	size_t offset = pos & (data_size - 1);
+	size_t first = MIN(data_size - offset, len);
+
+	memcpy(ret, ring->data + offset, first);
+	memcpy((uint8_t *)ret + first, ring->data, len - first);
+}
+
 /* The bytes of the ring at pos, in one piece. */
 static const uint8_t *ring_bytes(struct ring *ring, size_t data_size, uint64_t pos, size_t len)
 {
 	size_t offset = pos & (data_size - 1);
-	size_t first = data_size - offset;
 
-	if (len <= first)
+	if (len <= data_size - offset)
 		return ring->data + offset;
-	memcpy(ring->joined, ring->data + offset, first);
-	memcpy(ring->joined + first, ring->data, len - first);
+	ring_copy(ring, data_size, pos, ring->joined, len);
 	return ring->joined;
+}
+
+/* The id of the program whose load a record tells of, 0 if it tells of something else. */
+static uint32_t loaded_id(const void *data, size_t len, uint32_t cpu)
+{
+	struct record record;
+
+	if (record_decode(data, len, cpu, &record) > 0 && record.kind == RECORD_BPF_EVENT &&
+	    record.bpf.type == PERF_BPF_EVENT_PROG_LOAD)
+		return record.bpf.id;
+	return 0;
+}
+
+size_t rings_find_loads(const struct rings *rings, unsigned int cpu, uint64_t *from,
+			uint32_t *ret_ids, size_t max)
+{
+	const struct ring *ring = find_slot(rings, cpu);
+	union {
+		struct perf_event_header header;
+		uint8_t bytes[LOAD_RECORD_MAX];
+	} copy;
+	size_t found = 0;
+
+	if (!ring)
+		return 0;
+	uint64_t end = ring_head(ring), tail = ring_tail(ring);
+
+	*from = MAX(*from, tail);
+	while (found < max && *from < end) {
+		size_t len = MIN(sizeof(copy), end - *from);
+
+		copy.header.size = 0;
+		ring_copy(ring, rings->data_size, *from, &copy, len);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		/* Another thread has taken it, and what the kernel wrote there since was copied? */
+		tail = ring_tail(ring);
+		if (tail > *from) {
+			*from = tail;
+			continue;
+		}
+		uint64_t next = *from + copy.header.size;
+
+		/* It may be longer, by what tells nothing. */
+		copy.header.size = MIN(copy.header.size, len);
+		uint32_t id = loaded_id(&copy, copy.header.size, cpu);
+
+		if (id)
+			ret_ids[found++] = id;
+		/* What is malformed whoever drains will tell of. */
+		*from = copy.header.size >= sizeof(copy.header) ? next : end;
+	}
+	return found;
 }
 
 /*

@@ -12,8 +12,9 @@
  * ahead of the next record that fits, and by PERF_FORMAT_LOST, read after a drain that found a ring
  * well filled. Each loss is told once, whichever knew of it first.
  *
- * One thread at a time may drain, hotplug, ask for stats or close; rings_pending() may be called by
- * any other thread meanwhile. Source: perf_event_open(2), kernel/events/core.c.
+ * One thread at a time may drain, hotplug, ask for stats or close; rings_pending() and
+ * rings_find_loads() may be called by any other thread meanwhile. Source: perf_event_open(2),
+ * kernel/events/core.c.
  */
 #ifndef CORE_RING_H
 #define CORE_RING_H
@@ -124,6 +125,14 @@ size_t rings_drain(struct rings *rings, rings_take_fn *take, void *arg);
  */
 typedef void rings_follow_fn(void *arg);
 bool rings_follow(const struct rings *rings, rings_follow_fn *drain, void *arg);
+
+/*
+ * Finds loads of programs among what was not drained of a CPU's ring, from *from on (0 at first),
+ * which moves past what was looked at: ids into ret_ids, up to max, whose number it returns. Takes
+ * nothing, and may be called by one thread while another one drains.
+ */
+size_t rings_find_loads(const struct rings *rings, unsigned int cpu, uint64_t *from,
+			uint32_t *ret_ids, size_t max);
 
 /*
  * Opens a ring for a CPU that has come online, if it has none that works. Returns 0 if there was

@@ -21,6 +21,7 @@
  */
 #include "core/tracker_internal.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,6 +31,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -42,6 +44,8 @@
 #define DEFAULT_RING_PAGES 128
 /* Tries of the lock, some 50 us. */
 #define LOCK_SPINS 3000
+/* How long a reader waits for the lock, and holds what is loaded, before it lends its priority. */
+#define HOLD_NS (NSEC_PER_SEC / 20)
 /* Rounds of drain and resync in one go before others get their turn. */
 #define MAX_ROUNDS 4
 /* When to look again at rings that could not be drained. */
@@ -351,64 +355,13 @@ static void arm_expiry(struct tracker *tracker, uint64_t due)
 	timerfd_settime(tracker->timer, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-/*
- * Takes the lock, and spins first: whoever holds it is done soon, and a reader that sleeps gives
- * its CPU back to the loader whose program it is to read.
- */
-static void spin_for_lock(pthread_mutex_t *lock)
+/* Spins first: whoever holds it is done soon. */
+static bool spin_for_lock(pthread_mutex_t *lock)
 {
 	for (int i = 0; i < LOCK_SPINS; i++)
 		if (pthread_mutex_trylock(lock) == 0)
-			return;
-	pthread_mutex_lock(lock);
-}
-
-static void sync_with(struct tracker *tracker, bool rings_only)
-{
-	struct eventlog_span before, after;
-
-	{
-		spin_for_lock(&tracker->lock);
-		pthread_mutex_t *lock CLEANUP(unlock_cleanup) = &tracker->lock;
-		eventlog_span(tracker->state.events, &before);
-		uint64_t recovered = tracker->state.recovered;
-
-		catch_up(tracker, rings_only);
-		eventlog_span(tracker->state.events, &after);
-		if (after.end != before.end || tracker->state.recovered != recovered ||
-		    monotonic_ns() >= tracker->next_expiry)
-			arm_expiry(tracker, kstate_expire(&tracker->state, monotonic_ns(),
-							  tracker->options.retain_ns,
-							  tracker->options.retain_bytes));
-	}
-	if (after.end != before.end && tracker->options.events_grew)
-		tracker->options.events_grew(tracker->options.arg);
-}
-
-void tracker_sync(struct tracker *tracker)
-{
-	sync_with(tracker, false);
-}
-
-/* Waits for what no ring tells of; false: time to stop. */
-static bool wait_for_the_rest(const struct tracker *tracker)
-{
-	struct pollfd fds[] = {
-		{tracker->stop, POLLIN, 0},
-		{tracker->uevents, POLLIN, 0},
-		{tracker->timer, POLLIN, 0},
-		{tracker->unload ? unload_fd(tracker->unload) : -1, POLLIN, 0},
-	};
-
-	while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
-		if (errno != EINTR)
-			return false;
-	return !fds[0].revents;
-}
-
-static void follow(void *arg)
-{
-	sync_with(arg, true);
+			return true;
+	return false;
 }
 
 /* Waits, up to timeout_ms if it is not -1, on the ring's own epoll: one file to look up, where each
@@ -427,6 +380,111 @@ static bool wait_for_ring(const struct tracker *tracker, int ring, int timeout_m
 	return !stop;
 }
 
+/* Keeps what was loaded on the reader's CPU, and not read yet, from going away. */
+static void hold_loads(struct reader *reader)
+{
+	uint32_t ids[16];
+	size_t found;
+
+	do {
+		size_t room = MIN(ARRAY_SIZE(ids), reader->held_max - reader->held_count);
+
+		found = rings_find_loads(reader->tracker->rings, reader->cpu, &reader->held_to, ids,
+					 room);
+		for (size_t i = 0; i < found; i++) {
+			int fd = bpf_prog_get_fd_by_id(ids[i]);
+
+			if (fd >= 0)
+				reader->held[reader->held_count++] = fd;
+		}
+	} while (found);
+}
+
+static void release_loads(struct reader *reader)
+{
+	while (reader->held_count)
+		close(reader->held[--reader->held_count]);
+}
+
+/*
+ * Whoever holds the lock may be at work for long, or be kept off its CPU, by a hypervisor if by
+ * nobody else. A reader that slept until then would leave its own CPU to the loader, whose programs
+ * go as they come: so it holds what they load until it can be read.
+ */
+static void lock_for_reader(struct reader *reader)
+{
+	pthread_mutex_t *lock = &reader->tracker->lock;
+
+	if (pthread_mutex_trylock(lock) == 0)
+		return;
+	uint64_t until = monotonic_ns() + HOLD_NS;
+
+	hold_loads(reader);
+	if (spin_for_lock(lock))
+		return;
+	while (reader->held_count < reader->held_max && monotonic_ns() < until &&
+	       wait_for_ring(reader->tracker, reader->ring_fd, 1)) {
+		if (pthread_mutex_trylock(lock) == 0)
+			return;
+		hold_loads(reader);
+	}
+	pthread_mutex_lock(lock);
+}
+
+/* For a reader of a ring, or, if NULL, for whoever wants to know all that has happened. */
+static void sync_for(struct tracker *tracker, struct reader *reader)
+{
+	struct eventlog_span before, after;
+
+	{
+		if (reader)
+			lock_for_reader(reader);
+		else if (!spin_for_lock(&tracker->lock))
+			pthread_mutex_lock(&tracker->lock);
+		pthread_mutex_t *lock CLEANUP(unlock_cleanup) = &tracker->lock;
+		eventlog_span(tracker->state.events, &before);
+		uint64_t recovered = tracker->state.recovered;
+
+		catch_up(tracker, reader != NULL);
+		eventlog_span(tracker->state.events, &after);
+		if (after.end != before.end || tracker->state.recovered != recovered ||
+		    monotonic_ns() >= tracker->next_expiry)
+			arm_expiry(tracker, kstate_expire(&tracker->state, monotonic_ns(),
+							  tracker->options.retain_ns,
+							  tracker->options.retain_bytes));
+	}
+	if (after.end != before.end && tracker->options.events_grew)
+		tracker->options.events_grew(tracker->options.arg);
+}
+
+void tracker_sync(struct tracker *tracker)
+{
+	sync_for(tracker, NULL);
+}
+
+static void follow(void *arg)
+{
+	struct reader *reader = arg;
+
+	sync_for(reader->tracker, reader);
+}
+
+/* Waits for what no ring tells of; false: time to stop. */
+static bool wait_for_the_rest(const struct tracker *tracker)
+{
+	struct pollfd fds[] = {
+		{tracker->stop, POLLIN, 0},
+		{tracker->uevents, POLLIN, 0},
+		{tracker->timer, POLLIN, 0},
+		{tracker->unload ? unload_fd(tracker->unload) : -1, POLLIN, 0},
+	};
+
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+		if (errno != EINTR)
+			return false;
+	return !fds[0].revents;
+}
+
 /*
  * Reads the ring of one CPU, on that CPU: the kernel wakes it in the middle of the load that it
  * tells of, and being real-time it runs before the loader does anything else, such as closing the
@@ -434,18 +492,24 @@ static bool wait_for_ring(const struct tracker *tracker, int ring, int timeout_m
  */
 static void *read_cpu(void *arg)
 {
-	const struct reader *reader = arg;
+	struct reader *reader = arg;
 	struct tracker *tracker = reader->tracker;
 	struct epoll_event stop = {.events = EPOLLIN, .data.fd = tracker->stop};
-	int fd = rings_cpu_fd(tracker->rings, reader->cpu);
+	struct rlimit limit;
 	bool done = true;
 
 	rights_drop_nice();
-	if (epoll_ctl(fd, EPOLL_CTL_ADD, tracker->stop, &stop) < 0)
+	reader->ring_fd = rings_cpu_fd(tracker->rings, reader->cpu);
+	/* Others need files meanwhile. */
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		reader->held_max = MIN(limit.rlim_cur / 32, HELD_MAX);
+	if (epoll_ctl(reader->ring_fd, EPOLL_CTL_ADD, tracker->stop, &stop) < 0)
 		return NULL;
 	/* A ring wakes once for what it holds: go on until it holds nothing. */
-	while (wait_for_ring(tracker, fd, done ? -1 : STUCK_MS))
-		done = rings_follow(tracker->rings, follow, tracker);
+	while (wait_for_ring(tracker, reader->ring_fd, done ? -1 : STUCK_MS)) {
+		done = rings_follow(tracker->rings, follow, reader);
+		release_loads(reader);
+	}
 	return NULL;
 }
 
@@ -570,39 +634,22 @@ static void open_sources(struct tracker *tracker)
 	tracker->uevents_source.error = tracker->uevents < 0 ? tracker->uevents : 0;
 }
 
-static int init_lock(pthread_mutex_t *lock)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-	int r = -pthread_mutex_init(lock, &attr);
-
-	pthread_mutexattr_destroy(&attr);
-	return r;
-}
-
 int tracker_create(const struct tracker_options *options, struct tracker **ret)
 {
 	struct tracker *allocated = calloc(1, sizeof(*allocated));
 
 	if (!allocated)
 		return -ENOMEM;
-	int r = init_lock(&allocated->lock);
-
-	if (r < 0) {
-		free(allocated);
-		return r;
-	}
 	CLEANUP(tracker_cleanup) struct tracker *tracker = allocated;
 
+	inheriting_mutex_init(&tracker->lock);
 	tracker->options = *options;
 	tracker->uevents = tracker->timer = tracker->stop = tracker->comm_file.fd = -1;
 	tracker->started = tracker->whole_at = monotonic_ns();
 	if (carry_is_inherited())
 		tracker->whole_at = carry_root()->whole_at;
 	tracker->inherited_at = tracker->whole_at;
-	r = blob_pool_create(&tracker->pool);
+	int r = blob_pool_create(&tracker->pool);
 	if (r == 0)
 		r = prog_reader_create(tracker->pool, &tracker->reader);
 	if (r == 0)

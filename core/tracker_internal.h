@@ -12,6 +12,9 @@
 #include "core/tracker.h"
 #include "core/unload.h"
 
+/* Programs: what a loader of no mean pace loads in 10 ms. */
+#define HELD_MAX 128
+
 /* Where things come from, and what went wrong there; 0: it works. */
 struct source {
 	int error; /* -errno */
@@ -36,7 +39,8 @@ struct batch {
 struct tracker {
 	/*
 	 * Guards all below. Inherits priority: readers are real-time, and requests of the tree take
-	 * this lock too. The only locks taken inside are the event log's and the blob pool's.
+	 * this lock too. The only locks taken inside, the event log's, the blob pool's and the
+	 * carried region's, do so too.
 	 */
 	pthread_mutex_t lock;
 	struct tracker_options options;
@@ -83,6 +87,11 @@ struct tracker {
 		struct tracker *tracker;
 		unsigned int cpu;
 		pthread_t thread;
+		int ring_fd; /* the ring's: see rings_cpu_fd() */
+		/* Programs that it keeps from going away while it waits for the lock. */
+		int held[HELD_MAX]; /* their fds */
+		size_t held_count, held_max;
+		uint64_t held_to; /* of its ring: what was looked at */
 	} * *readers;
 	size_t reader_count;
 	unsigned int realtime; /* readers that are */

@@ -226,6 +226,7 @@ static int start(struct instance *instance, const struct options *options, struc
 
 	if (r < 0)
 		return r;
+	heap_use_small_pages();
 	set_awake(instance, instance->session);
 	catch_signals(instance->session);
 	r = session_start(instance->session, instance->handover.device);
@@ -255,7 +256,7 @@ int daemon_serve(const struct options *options)
 	_cleanup_text_ struct text error = {};
 
 	heap_use_huge_pages(BASELINE_BYTES + MIN(options->retain_bytes, RETAINED_BYTES));
-	pthread_mutex_init(&instance.wake_lock, NULL);
+	inheriting_mutex_init(&instance.wake_lock);
 	/* By its fd it is started under another name. */
 	prctl(PR_SET_NAME, "ksymfs");
 	block_signals();

@@ -8,7 +8,7 @@ void handles_init(struct handles *handles, enum carry_kind kind, uint64_t *last,
 		  void (*destroy)(struct handle *handle))
 {
 	*handles = (struct handles){.kind = kind, .last = last, .destroy = destroy};
-	pthread_mutex_init(&handles->lock, NULL);
+	inheriting_mutex_init(&handles->lock);
 }
 
 void handles_clear(struct handles *handles)

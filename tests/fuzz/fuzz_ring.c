@@ -73,6 +73,12 @@ static void drain(const uint8_t *data, size_t size, uint64_t start, size_t *tota
 	rings->slots[0].joined = malloc(RING_RECORD_MAX);
 	if (!rings->slots[0].joined)
 		abort();
+	uint64_t from = 0;
+	uint32_t ids[16];
+
+	for (size_t i = 0; rings_find_loads(rings, 0, &from, ids, ARRAY_SIZE(ids)); i++)
+		if (i > size)
+			abort();
 	/* A time to come is left to the next drain once: each takes a record or notes one. */
 	for (size_t i = 0; rings_pending(rings) && i <= 2 * size / sizeof(struct perf_event_header);
 	     i++)

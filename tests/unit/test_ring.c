@@ -701,6 +701,56 @@ static void test_follow(void **state)
 	free(b);
 }
 
+/* Loads are found where they lie, also across the ring's end; what was taken is not looked at. */
+static void test_find_loads(void **state)
+{
+	struct builder *b = malloc(sizeof(*b));
+	struct fake fake;
+	struct seen seen = {};
+	uint64_t from = 0;
+	uint32_t ids[8];
+
+	assert_non_null(b);
+	fake_open(&fake, 2);
+	assert_int_equal(rings_find_loads(fake.rings, 0, &from, ids, 8), 0);
+	assert_int_equal(rings_find_loads(fake.rings, 7, &from, ids, 8), 0);
+	for (uint32_t i = 1; i <= 4000; i += 2) {
+		build_ksymbol(b, i, 1, 0, "a symbol's name", i);
+		/* Longer than what is looked at. */
+		add_stale_bytes(b, i % 64 * 8);
+		assert_true(fake_write(&fake, 0, b));
+		build_bpf(b, PERF_BPF_EVENT_PROG_LOAD, i, i);
+		add_stale_bytes(b, i % 32 * 8);
+		assert_true(fake_write(&fake, 0, b));
+		build_bpf(b, PERF_BPF_EVENT_PROG_UNLOAD, i, i);
+		assert_true(fake_write(&fake, 0, b));
+		build_bpf(b, PERF_BPF_EVENT_PROG_LOAD, i + 1, i);
+		assert_true(fake_write(&fake, 0, b));
+		assert_int_equal(rings_find_loads(fake.rings, 0, &from, ids, 1), 1);
+		assert_int_equal(ids[0], i);
+		assert_int_equal(rings_find_loads(fake.rings, 0, &from, ids, 8), 1);
+		assert_int_equal(ids[0], i + 1);
+		assert_int_equal(rings_find_loads(fake.rings, 0, &from, ids, 8), 0);
+		assert_int_equal(rings_drain(fake.rings, see, &seen), 4);
+	}
+	build_bpf(b, PERF_BPF_EVENT_PROG_LOAD, 7, 5000);
+	assert_true(fake_write(&fake, 0, b));
+	from = 0;
+	assert_int_equal(rings_find_loads(fake.rings, 0, &from, ids, 8), 1);
+	assert_int_equal(ids[0], 7);
+
+	/* Nothing is found behind one whose size is wrong. */
+	set_size(b, 4);
+	assert_true(fake_write(&fake, 1, b));
+	set_size(b, b->len);
+	assert_true(fake_write(&fake, 1, b));
+	from = 0;
+	assert_int_equal(rings_find_loads(fake.rings, 1, &from, ids, 8), 0);
+	assert_int_equal(from, fake.rings->slots[1].page->data_head);
+	fake_close(&fake);
+	free(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -710,7 +760,7 @@ int main(void)
 		cmocka_unit_test(test_other_kinds),	 cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_wrap_around),	 cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_losses_told_once), cmocka_unit_test(test_malformed_in_ring),
-		cmocka_unit_test(test_follow),
+		cmocka_unit_test(test_follow),		 cmocka_unit_test(test_find_loads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
