@@ -46,6 +46,13 @@ static uint64_t ring_tail(const struct ring *ring)
 	return __atomic_load_n(&ring->page->data_tail, __ATOMIC_ACQUIRE);
 }
 
+/* The tail as it is when all that was read of the ring before has been read. */
+static uint64_t ring_tail_after(const struct ring *ring)
+{
+	/* An acquiring load would let reads that come before it pass; adding nothing does not. */
+	return __atomic_fetch_add(&ring->page->data_tail, 0, __ATOMIC_ACQ_REL);
+}
+
 int rings_fd(const struct rings *rings)
 {
 	return rings->epoll_fd;
@@ -130,9 +137,8 @@ size_t rings_find_loads(const struct rings *rings, unsigned int cpu, uint64_t *f
 
 		copy.header.size = 0;
 		ring_copy(ring, rings->data_size, *from, &copy, len);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		/* Another thread has taken it, and what the kernel wrote there since was copied? */
-		tail = ring_tail(ring);
+		tail = ring_tail_after(ring);
 		if (tail > *from) {
 			*from = tail;
 			continue;

@@ -7,8 +7,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
+#include "core/carry.h"
 #include "core/clock.h"
 #include "core/oomkills.h"
+#include "fs/inflight.h"
 #include "fs/notify.h"
 #include "fs/supervise_internal.h"
 
@@ -59,12 +61,34 @@ void supervisor_drop_all(struct supervisor *supervisor)
 
 /* ---- a daemon's start ---- */
 
+static void forget_request(void *arg, uint64_t unique)
+{
+}
+
+/*
+ * Answers what the last daemon has not, where the kernel does not send it again: no other one will
+ * see the region that knows of it. What is in there may be what killed them, so this is a child's.
+ */
+static void answer_the_unanswered(const struct supervisor *supervisor, pid_t parent)
+{
+	struct inflight *list;
+
+	alarm(HELLO_SECONDS);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+	    carry_open(supervisor->region, 0) == 0 && inflight_create(&list) == 0)
+		inflight_answer(list, supervisor->mount.fd, forget_request, NULL);
+	_exit(EXIT_SUCCESS);
+}
+
 int supervisor_make_region(struct supervisor *supervisor)
 {
 	int region = memfd_create("ksymfs", MFD_CLOEXEC);
+	pid_t parent = getpid();
 
 	if (region < 0)
 		return -errno;
+	if (supervisor->region >= 0 && fork() == 0)
+		answer_the_unanswered(supervisor, parent);
 	fd_cleanup(&supervisor->region);
 	supervisor->region = region;
 	supervisor_drop_all(supervisor);

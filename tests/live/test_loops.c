@@ -154,7 +154,7 @@ static void fault_until_fresh(const struct ksymfs *fs)
 		pid_t dead = ksymfs_daemon(fs);
 
 		kill(dead, SIGSEGV);
-		/* Whom it leaves without an answer gets none of the one that begins anew. */
+		/* Whom it leaves without an answer may be told to try again. */
 		assert_true(wait_until(is_reaped, &dead, GONE_SECONDS));
 		ksymfs_await_successor(fs, dead);
 	}
